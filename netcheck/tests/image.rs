@@ -6,7 +6,7 @@ mod registry;
 use api::{ContainerImageAvailabilityRequest, ContainerImageAvailabilityResult};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use netcheck::image::{
-    Attempt, Availability, FetchError, Finding, Findings, ImageError, Options, Phase, Subject,
+    Attempt, Availability, FetchError, Finding, Findings, ImageError, ImageOptions, Phase, Subject,
     auth::Credentials,
     check,
     reference::Digest,
@@ -50,18 +50,18 @@ impl Lab {
         path
     }
 
-    /// Options of one who may read, and trusts.
-    fn options(&self, registry: &str) -> Options {
-        Options {
+    /// ImageOptions of one who may read, and trusts.
+    fn options(&self, registry: &str) -> ImageOptions {
+        ImageOptions {
             credentials: Credentials::load(&self.authfile(registry, registry::PASSWORD)).unwrap(),
             ca_certs: vec![self.authority.certificate.clone()],
             certs_directories: Vec::new(),
             architecture: "amd64".into(),
-            ..Options::default()
+            ..ImageOptions::default()
         }
     }
 
-    fn check(&self, options: &Options, timeout: i64, images: &[String]) -> Findings {
+    fn check(&self, options: &ImageOptions, timeout: i64, images: &[String]) -> Findings {
         let request = ContainerImageAvailabilityRequest { images: images.to_vec(), timeout: Some(timeout) };
         let findings = self.client.namespace.enter(|| check(&request, options, None, &|_| ()).unwrap());
         let report = serde_json::to_value(findings.report()).unwrap();
@@ -70,7 +70,7 @@ impl Lab {
     }
 
     /// The only place that was tried, and why it would not do.
-    fn failure(&self, options: &Options, image: &str) -> FetchError {
+    fn failure(&self, options: &ImageOptions, image: &str) -> FetchError {
         let mut findings = self.check(options, 60, &[image.to_owned()]);
         match findings.images.remove(0).outcome {
             Err(ImageError::Nowhere(mut attempts)) if attempts.len() == 1 => attempts.remove(0).error,
@@ -125,10 +125,10 @@ fn images_of_a_real_registry() {
     assert_eq!(document, expected);
 
     // Alone, another architecture.
-    let options = Options { architecture: "arm64".into(), ..options };
+    let options = ImageOptions { architecture: "arm64".into(), ..options };
     let findings = lab.check(&options, 60, &images[..1]);
     assert_eq!(fetched(&findings.images[0]).0, theirs.size_bytes());
-    let options = Options { architecture: "s390x".into(), ..options };
+    let options = ImageOptions { architecture: "s390x".into(), ..options };
     assert!(matches!(lab.failure(&options, &images[0]), FetchError::Architecture { .. }));
 }
 
@@ -149,7 +149,7 @@ fn what_a_real_registry_refuses() {
     assert_eq!(unknown_tag.phase(), Phase::Manifest);
 
     let file = lab.authfile(REAL, "wrong");
-    let wrong = Options { credentials: Credentials::load(&file).unwrap(), ..options.clone() };
+    let wrong = ImageOptions { credentials: Credentials::load(&file).unwrap(), ..options.clone() };
     let refused = lab.failure(&wrong, &image);
     let said = "it says: UNAUTHORIZED authentication required";
     let expected = format!(
@@ -160,14 +160,14 @@ fn what_a_real_registry_refuses() {
     assert_eq!(refused.to_string(), expected);
     assert_eq!(refused.phase(), Phase::Auth);
 
-    let anonymous = Options { credentials: Credentials::default(), ..options.clone() };
+    let anonymous = ImageOptions { credentials: Credentials::default(), ..options.clone() };
     let error = lab.failure(&anonymous, &image).to_string();
     assert_eq!(
         error,
         format!("{REAL} wants credentials, {said}, and there are none for it; no file with credentials was found")
     );
 
-    let stranger = Options { ca_certs: Vec::new(), ..options.clone() };
+    let stranger = ImageOptions { ca_certs: Vec::new(), ..options.clone() };
     let error = lab.failure(&stranger, &image);
     assert_eq!(error.phase(), Phase::Certificate, "{error:?}");
     assert_eq!(error.to_string(), format!("the certificate of {REAL} is not trusted"));
@@ -176,10 +176,10 @@ fn what_a_real_registry_refuses() {
     let certs = lab.directory.path().join("certs.d");
     fs::create_dir_all(certs.join(REAL)).unwrap();
     fs::copy(&lab.authority.certificate, certs.join(REAL).join("ca.crt")).unwrap();
-    let trusting = Options { certs_directories: vec!["/nonexistent".into(), certs], ..stranger.clone() };
+    let trusting = ImageOptions { certs_directories: vec!["/nonexistent".into(), certs], ..stranger.clone() };
     fetched(&lab.check(&trusting, 60, std::slice::from_ref(&image)).images[0]);
     let insecure = registries(&format!("[[registry]]\nlocation = '{REAL}'\ninsecure = true"));
-    let careless = Options { registries: insecure, ..stranger };
+    let careless = ImageOptions { registries: insecure, ..stranger };
     fetched(&lab.check(&careless, 60, std::slice::from_ref(&image)).images[0]);
 }
 
@@ -189,7 +189,7 @@ fn mirrors_stand_in_and_are_stood_in_for() {
     let Some(real) = RealRegistry::start(&lab.server, &lab.authority, lab.directory.path()) else { return };
     real.push("ns/one", "1", &Image::new(&[b"layer"]));
     let down = "192.168.126.2:5999";
-    let with = |text: String| Options { registries: registries(&text), ..lab.options(REAL) };
+    let with = |text: String| ImageOptions { registries: registries(&text), ..lab.options(REAL) };
 
     let options = with(format!("[[registry]]\nlocation = '{down}'\n[[registry.mirror]]\nlocation = '{REAL}'"));
     let image = [format!("{down}/ns/one:1")];
@@ -322,7 +322,7 @@ fn a_registry_in_the_clear_may_have_a_token_server_in_the_clear() {
     });
     let tokens = FakeRegistry::start(&lab.server, 5002, None, |_| Answer::ok(r#"{"token": "t0ken"}"#));
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
-    let options = Options { registries, ..lab.options("192.168.126.2:5001") };
+    let options = ImageOptions { registries, ..lab.options("192.168.126.2:5001") };
     fetched(&lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]).images[0]);
     assert_eq!(tokens.seen()[0].path, "/t?scope=repository%3Aa%3Apull");
     let error = lab.failure(&options, "192.168.126.2:5001/away/a:1");
@@ -348,7 +348,7 @@ fn parts_that_are_not_what_they_should_be() {
         answer
     });
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
-    let options = Options { registries, ..lab.options("none") };
+    let options = ImageOptions { registries, ..lab.options("none") };
     let failure = |kind: &str| lab.failure(&options, &format!("192.168.126.2:5001/{kind}:1"));
     let digest = Digest::of(&image.blobs[1]);
     let layer = format!("layer {digest}");
@@ -385,7 +385,7 @@ fn what_breaks_once_is_tried_again() {
         serve(&served, &request.path).unwrap()
     });
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
-    let options = Options { registries, ..lab.options("none") };
+    let options = ImageOptions { registries, ..lab.options("none") };
     let findings = lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]);
     let (size_bytes, attempts) = fetched(&findings.images[0]);
     assert_eq!((size_bytes, attempts.len()), (image.size_bytes(), 0));
@@ -423,7 +423,7 @@ fn a_slow_registry_has_a_low_rate() {
         Answer { pause: slow.then_some(Duration::from_millis(25)), ..serve(&served, &request.path).unwrap() }
     });
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
-    let options = Options { registries, ..lab.options("none") };
+    let options = ImageOptions { registries, ..lab.options("none") };
     let findings = lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]);
     // Four pauses for 400 KB.
     let entry = &findings.report().images[0];
@@ -493,7 +493,10 @@ fn an_unavailable_image_ends_the_command_with_2() {
             &auth,
         ];
         let program = Program::parse_from(arguments);
-        format!("{:?}", lab.client.namespace.enter(|| program.netcheck.run(|_| unreachable!())).unwrap())
+        let netcheck::cli::Outcome::Done(code) = lab.client.namespace.enter(|| program.netcheck.run()).unwrap() else {
+            unreachable!()
+        };
+        format!("{code:?}")
     };
     assert_eq!(run(&["a:1"]), format!("{:?}", std::process::ExitCode::SUCCESS));
     assert_eq!(run(&["a:1", "absent/a:1"]), format!("{:?}", std::process::ExitCode::from(2)));

@@ -15,7 +15,7 @@ pub mod image_cli;
 pub mod initrd;
 pub mod iso9660;
 pub mod kargs;
-mod miniso;
+pub mod miniso;
 mod oci;
 mod output;
 mod overlay_cli;

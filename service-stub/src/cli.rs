@@ -330,7 +330,7 @@ impl Serve {
         let registry = match &cluster_files {
             Some(_) => {
                 let registries = Registries::load(Path::new(REGISTRIES_CONF), false)?;
-                Some(Arc::new(netcheck::image::Options { registries, ..netcheck::image::Options::default() }))
+                Some(Arc::new(netcheck::image::ImageOptions { registries, ..netcheck::image::ImageOptions::default() }))
             }
             None => None,
         };

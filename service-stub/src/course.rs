@@ -27,7 +27,7 @@ pub struct Course {
     /// The cluster's own identity, once it is known.
     pub(crate) openshift_cluster_id: Option<Uuid>,
     /// Name its API is reached by, for hosts that are added.
-    pub(crate) api_vip_dns_name: String,
+    pub api_vip_dns_name: String,
     /// It was installed by somebody else.
     pub(crate) imported: bool,
     /// The service chose roles for its hosts, of which there are more than a control plane needs.

@@ -34,7 +34,11 @@ pub(crate) fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Ve
 }
 
 /// The same, without networks where they come another way.
-pub(crate) fn discovery_for(service: &Service, record: &InfraEnvRecord, with_networks: bool) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn discovery_for(
+    service: &Service,
+    record: &InfraEnvRecord,
+    with_networks: bool,
+) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
     if infra_env.kind_of_image == DISCONNECTED_ISO {
         let unbound = || Refusal::not_found(format!("infra_env {} is not bound to a cluster", infra_env.id));

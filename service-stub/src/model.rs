@@ -23,8 +23,6 @@ use std::{
 pub(crate) const DAY1_HOST: &str = "Host";
 /// Kind of a host that is added to a cluster.
 pub(crate) const DAY2_HOST: &str = "AddToExistingClusterHost";
-/// Kind of a cluster that is made here.
-pub(crate) const DAY1_CLUSTER: &str = "Cluster";
 /// Kind of a cluster that hosts are added to.
 pub(crate) const DAY2_CLUSTER: &str = "AddHostsCluster";
 /// Kind of a cluster that is installed by a service of its own, out of an ISO.
@@ -74,7 +72,8 @@ pub(crate) struct Facts {
 impl HostRecord {
     /// Whether both would be stored as the same.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        let Self { state, host, texts, hourly_events, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } = self;
+        let Self { state, host, texts, hourly_events, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } =
+            self;
         *state == other.state
             && *host == other.host
             && *texts == other.texts

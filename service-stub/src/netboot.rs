@@ -74,7 +74,12 @@ pub(crate) fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Re
 }
 
 /// The script of `file_name=ipxe-script`.
-pub(crate) fn script(service: &Service, call: &Call, model: &Model, record: &InfraEnvRecord) -> Result<String, Refusal> {
+pub(crate) fn script(
+    service: &Service,
+    call: &Call,
+    model: &Model,
+    record: &InfraEnvRecord,
+) -> Result<String, Refusal> {
     let kinds = ["discovery-image-always", "boot-order-control"];
     let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
     if !service.media.has_iso() {

@@ -10,7 +10,7 @@ use std::{sync::atomic::Ordering, thread, time::Instant};
 
 impl Service {
     /// One pass over all records that time alone may change.
-    pub(crate) fn refresh(&self) -> Result<(), StoreError> {
+    pub fn refresh(&self) -> Result<(), StoreError> {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
         let model = self.store.model();

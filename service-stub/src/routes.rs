@@ -85,7 +85,7 @@ fn limited(filter: MethodFilter, run: Handler, body_limit: usize) -> MethodRoute
     })
 }
 
-pub(crate) fn router(service: Arc<Service>) -> Router {
+pub fn router(service: Arc<Service>) -> Router {
     service.share();
     let mut api = Router::new();
     for endpoint in ENDPOINTS.iter() {

@@ -3,7 +3,7 @@
 use crate::http::work::blocking;
 use crate::http::{Refusal, connections};
 use crate::payload;
-pub(crate) use crate::routes::router;
+pub use crate::routes::router;
 use crate::service::Service;
 use crate::store::backup;
 use axum::{

@@ -38,7 +38,7 @@ pub struct Settings {
     /// Images in install requests, as the operator names them.
     pub image_args: ImageArgs,
     /// How release images are read that name the others; none where they are not.
-    pub registry: Option<Arc<netcheck::image::Options>>,
+    pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     /// How callers are authenticated.
     pub auth: Auth,
     /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.

@@ -35,7 +35,12 @@ pub(crate) fn host(service: &Service, record: &HostRecord) -> Host {
 
 /// A host as the answer to its registration: what it registers as, before anything is made of that. Of a host that is known
 /// already, nothing of what is known is in it.
-pub(crate) fn registration(service: &Service, record: &HostRecord, cluster: Option<&ClusterRecord>, is_known: bool) -> Value {
+pub(crate) fn registration(
+    service: &Service,
+    record: &HostRecord,
+    cluster: Option<&ClusterRecord>,
+    is_known: bool,
+) -> Value {
     let mut host = HostRecord::new(record.key(), record.host.cluster_id, Timestamp::ZERO);
     if let Some(cluster) = cluster {
         host.join(cluster);

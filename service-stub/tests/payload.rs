@@ -10,7 +10,7 @@ use api::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use common::{Files, Running};
-use netcheck::image::{Options, registries};
+use netcheck::image::{ImageOptions, registries};
 use registry::{PASSWORD, Registry, USER};
 use serde_json::{Value, json};
 use service_stub::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord};
@@ -38,10 +38,10 @@ impl World {
         }
         let host = image.split('/').next().unwrap();
         let insecure = format!("[[registry]]\nlocation = \"{host}\"\ninsecure = true\n");
-        let options = Options {
+        let options = ImageOptions {
             registries: registries::parse(&insecure).unwrap(),
             architecture: "amd64".into(),
-            ..Options::default()
+            ..ImageOptions::default()
         };
         let offered = Files {
             cluster: Some(files.path().to_owned()),

@@ -8,6 +8,8 @@ mod sha256;
 
 use crate::options::{InstallOptions, Source};
 use crate::trust::SignatureAt;
+#[cfg(any(test, fuzzing))]
+use keyring::parse as parse_keys;
 use sha256::Sum;
 use std::{error::Error, io, path::PathBuf};
 

@@ -2,7 +2,7 @@
 
 use super::{print, read_request};
 use crate::image::{
-    Availability, Findings, ImageError, Options, Podman, Progress, Store, auth::Credentials, check,
+    Availability, Findings, ImageError, ImageOptions, Podman, Progress, Store, auth::Credentials, check,
     registries::Registries, table,
 };
 use anyhow::{Context, bail};
@@ -109,7 +109,7 @@ impl Image {
     /// Whether podman has pulled it; `None` where there is no podman.
     pub(super) fn pull(&self) -> anyhow::Result<Option<bool>> {
         let Some(podman) = self.podman(Path::new(Podman::PATH))? else { return Ok(None) };
-        let findings = check(&self.read()?, &Options::default(), Some(&podman), &|_| ())?;
+        let findings = check(&self.read()?, &ImageOptions::default(), Some(&podman), &|_| ())?;
         log(&findings);
         Ok(Some(findings.all_available()))
     }
@@ -125,7 +125,7 @@ impl Image {
         let request = self.read()?;
         let podman = self.podman(Path::new(Podman::PATH))?;
         let options = match podman {
-            Some(_) => Options::default(),
+            Some(_) => ImageOptions::default(),
             None => self.options()?,
         };
         let line = ProgressLine { on_terminal: stderr().is_terminal() };
@@ -166,7 +166,7 @@ impl Image {
     }
 
     /// Credentials, registries and certificates of this host.
-    pub(super) fn options(&self) -> anyhow::Result<Options> {
+    pub(super) fn options(&self) -> anyhow::Result<ImageOptions> {
         let from_environment = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let credentials = match self.authfile.clone().or_else(|| from_environment("REGISTRY_AUTH_FILE")) {
             Some(path) => Credentials::load(&path)?,
@@ -187,7 +187,8 @@ impl Image {
             Some(path) => Registries::load(path, true)?,
             None => Registries::load(Path::new(REGISTRIES_CONF), false)?,
         };
-        let mut options = Options { credentials, registries, ca_certs: self.ca.clone(), ..Options::default() };
+        let mut options =
+            ImageOptions { credentials, registries, ca_certs: self.ca.clone(), ..ImageOptions::default() };
         if let Some(architecture) = &self.architecture {
             options.architecture.clone_from(architecture);
         }

@@ -33,7 +33,7 @@ fn with_store(images: &[&str], timeout: Option<i64>) -> (Findings, Fake) {
     let images = images.iter().map(|image| image.to_string()).collect();
     let request = ContainerImageAvailabilityRequest { images, timeout };
     let store = Fake::default();
-    let findings = check(&request, &Options::default(), Some(&store), &|_| ()).unwrap();
+    let findings = check(&request, &ImageOptions::default(), Some(&store), &|_| ()).unwrap();
     (findings, store)
 }
 

@@ -1,7 +1,7 @@
 //! Requests to one registry: connection, credentials, tokens, retries. Distribution's HTTP API, version 2.
 
 use super::{
-    Options,
+    ImageOptions,
     auth::Login,
     challenge::{self, Challenge},
     error::{FetchError, Subject},
@@ -32,7 +32,7 @@ const ATTEMPTS: u32 = 3;
 /// One repository of a registry.
 pub(super) struct Client<'a> {
     agent: Agent,
-    options: &'a Options,
+    options: &'a ImageOptions,
     scheme: &'static str,
     /// `host[:port]`.
     authority: String,
@@ -66,7 +66,7 @@ struct Token {
 
 impl<'a> Client<'a> {
     /// Prepares for requests; asks nothing yet, except an insecure registry whether it speaks TLS.
-    pub fn new(endpoint: &'a Endpoint, options: &'a Options, deadline: Instant) -> Result<Self, FetchError> {
+    pub fn new(endpoint: &'a Endpoint, options: &'a ImageOptions, deadline: Instant) -> Result<Self, FetchError> {
         let reference = &endpoint.reference;
         let authority = reference.authority().to_owned();
         let mut client = Self {
@@ -255,7 +255,7 @@ fn said(mut response: Response<Body>) -> String {
 }
 
 /// A client for `registry` that trusts what containers-certs.d(5) says, and answers with the bytes that are on the wire.
-fn agent(options: &Options, registry: &str, insecure: bool, https_only: bool) -> Result<Agent, FetchError> {
+fn agent(options: &ImageOptions, registry: &str, insecure: bool, https_only: bool) -> Result<Agent, FetchError> {
     let mut bundles = options.ca_certs.clone();
     bundles.extend(certificates(&options.certs_directories, registry));
     let configuration = api::http::configuration(&bundles, insecure).map_err(|source| FetchError::Trust { source })?;

@@ -1,7 +1,7 @@
 //! Fetches one image from one place: its manifest, then every byte of it, verified and thrown away.
 
 use super::{
-    Options, Progress,
+    ImageOptions, Progress,
     client::Client,
     error::{FetchError, Subject},
     manifest::{self, Descriptor, Manifest},
@@ -34,7 +34,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) fn find_parts(
     client: &Client<'_>,
     version: &Version,
-    options: &Options,
+    options: &ImageOptions,
 ) -> Result<Vec<Descriptor>, FetchError> {
     find_image(client, version, options).map(|(_, parts)| parts)
 }
@@ -43,7 +43,7 @@ pub(super) fn find_parts(
 pub(super) fn find_image(
     client: &Client<'_>,
     version: &Version,
-    options: &Options,
+    options: &ImageOptions,
 ) -> Result<(Digest, Vec<Descriptor>), FetchError> {
     let mut selector = version.selector().to_owned();
     for _ in 0..=MAX_INDEXES {

@@ -1,7 +1,7 @@
 //! One file out of an image, without the image: its last layers are looked through, each verified, and nothing is kept.
 
 use super::{
-    Options,
+    ImageOptions,
     client::Client,
     error::{FetchError, Subject},
     fetch,
@@ -78,7 +78,7 @@ pub struct Image {
 
 impl Image {
     /// Finds an image, asking for its manifest only.
-    pub fn find(name: &str, options: &Options, deadline: Instant) -> Result<Self, FileError> {
+    pub fn find(name: &str, options: &ImageOptions, deadline: Instant) -> Result<Self, FileError> {
         let mut failed = None;
         for endpoint in options.registries.endpoints(&name.parse()?)? {
             match find_at(&endpoint, options, deadline) {
@@ -93,7 +93,7 @@ impl Image {
     }
 
     /// Reads a file, named by its path without a slash in front.
-    pub fn read(&self, path: &str, options: &Options, bounds: &Bounds) -> Result<Vec<u8>, FileError> {
+    pub fn read(&self, path: &str, options: &ImageOptions, bounds: &Bounds) -> Result<Vec<u8>, FileError> {
         let fetch = |source| FileError::fetch(&self.endpoint, source);
         let client = Client::new(&self.endpoint, options, bounds.deadline).map_err(fetch)?;
         // The first part is the configuration.
@@ -121,7 +121,11 @@ impl Image {
     }
 }
 
-fn find_at(endpoint: &Endpoint, options: &Options, deadline: Instant) -> Result<(Digest, Vec<Descriptor>), FetchError> {
+fn find_at(
+    endpoint: &Endpoint,
+    options: &ImageOptions,
+    deadline: Instant,
+) -> Result<(Digest, Vec<Descriptor>), FetchError> {
     if endpoint.blocked {
         return Err(FetchError::Blocked);
     }

@@ -52,7 +52,7 @@ const MAX_TIMEOUT_S: u64 = 7 * 24 * 3600;
 
 /// Options of the native check.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ImageOptions {
     /// Who we are to registries.
     pub credentials: Credentials,
     pub registries: Registries,
@@ -68,7 +68,7 @@ pub struct Options {
     pub stall_timeout: Duration,
 }
 
-impl Default for Options {
+impl Default for ImageOptions {
     fn default() -> Self {
         Self {
             credentials: Credentials::default(),
@@ -175,7 +175,7 @@ pub enum CheckError {
 /// looks no further either.
 pub fn check(
     request: &ContainerImageAvailabilityRequest,
-    options: &Options,
+    options: &ImageOptions,
     store: Option<&dyn Store>,
     progress: &dyn Fn(&Progress<'_>),
 ) -> Result<Findings, CheckError> {
@@ -199,7 +199,7 @@ pub fn check(
 }
 
 struct Run<'a> {
-    options: &'a Options,
+    options: &'a ImageOptions,
     limit_s: u64,
     deadline: Instant,
     /// Parts that were fetched.

@@ -1,7 +1,7 @@
 //! Takes the agent's program out of an image, without a container engine: the one file, from the one layer that has it.
 
 use super::{
-    Options,
+    ImageOptions,
     client::Client,
     error::{FetchError, Subject},
     fetch,
@@ -71,7 +71,7 @@ struct Labels {
 
 /// Puts this project's agent in the image `name` at `to`, mode 0700, and gives its version; `None` where the image is not
 /// labelled as one of ours. What is at `to` is replaced only by a program that was verified.
-pub fn take(name: &str, options: &Options, timeout: Duration, to: &Path) -> Result<Option<String>, ProgramError> {
+pub fn take(name: &str, options: &ImageOptions, timeout: Duration, to: &Path) -> Result<Option<String>, ProgramError> {
     let name: Name = name.parse()?;
     let deadline = Instant::now() + timeout;
     let mut last = ProgramError::Nowhere;

@@ -10,8 +10,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use console::{Console, ConsoleError};
-pub(crate) use schema::{Config, ConfigError, VersionError};
+pub(crate) use console::Console;
+pub(crate) use schema::Config;
 
 use crate::area::{CONFIG_NAME, Features, NETWORK_PREFIX};
 use crate::initrd::Archive;

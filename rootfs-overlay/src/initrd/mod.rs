@@ -10,7 +10,7 @@ mod xz;
 
 pub use compress::Compression;
 pub use read::Limits;
-pub use scan::{Names, NamesError, ScanError, scan};
+pub(crate) use scan::{Names, scan};
 
 use ignition::newc;
 use std::collections::BTreeMap;
@@ -116,11 +116,6 @@ impl Archive {
     /// Adds a symbolic link.
     pub fn add_symlink(&mut self, path: &str, target: &str) -> Result<(), ArchiveError> {
         self.add_member(path, Member::Symlink { target: target.to_owned() })
-    }
-
-    /// Adds a directory; only needed for one that is empty or not 0755.
-    pub(crate) fn add_directory(&mut self, path: &str, mode: u32) -> Result<(), ArchiveError> {
-        self.add_member(path, Member::Directory { mode: mode & 0o7777 })
     }
 
     /// Adds a member, or replaces what has its name.

@@ -9,7 +9,7 @@ fn sample() -> Archive {
     archive.add("/etc/coreos-firstboot-network/a.nmconnection", 0o600, "[connection]\n").unwrap();
     archive.add("usr/bin/x", 0o755, vec![1; 5000]).unwrap();
     archive.add_symlink("usr/bin/y", "x").unwrap();
-    archive.add_directory("usr/private", 0o700).unwrap();
+    archive.add_member("usr/private", Member::Directory { mode: 0o700 }).unwrap();
     archive
 }
 

@@ -1,6 +1,6 @@
 //! `landfall cluster`.
 
-use super::{Console, Reach, Session, download, fields, display_name, read_small, table};
+use super::{Console, Reach, Session, display_name, download, fields, read_small, table};
 use super::{cluster_show, wait};
 use crate::text::{at, number_at};
 use api::endpoint::{

@@ -1,6 +1,6 @@
 //! A cluster in full.
 
-use super::{Console, host_name, display_name, table};
+use super::{Console, display_name, host_name, table};
 use crate::text::{self, at, number_at};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session, cluster_show, download, host_target, fields, host_name, host_show, inventory, read_small,
+    Console, Reach, Session, cluster_show, download, fields, host_name, host_show, host_target, inventory, read_small,
     table,
 };
 use crate::text::{at, plain};

@@ -1,6 +1,6 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, download, fields, display_name, read_small, table};
+use super::{Console, Reach, Session, display_name, download, fields, read_small, table};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,

@@ -1,6 +1,6 @@
 //! `landfall wait`: until a cluster is where it is wanted, or will not get there.
 
-use super::{Console, Reach, Session, host_name, display_name};
+use super::{Console, Reach, Session, display_name, host_name};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,6 +1,6 @@
 //! What users set on a host before it is installed (docs/compatibility.md#user-endpoints).
 
-use super::hosts::{before_installation, answer, change_host};
+use super::hosts::{answer, before_installation, change_host};
 use super::models;
 use crate::check::{disks, host::valid_hostname};
 use crate::http::body::{BodyShape, list, not_here, one_of, shape, text};

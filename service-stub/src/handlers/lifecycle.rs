@@ -44,7 +44,13 @@ fn pull(
 }
 
 /// What a host tells by the outcome of a step; too late, it changes nothing. Status texts are fixed: an event has the reason.
-pub(crate) fn apply_outcome(service: &Service, call: &Call, key: HostKey, on: Trigger, reason: &str) -> Result<(), Refusal> {
+pub(crate) fn apply_outcome(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    on: Trigger,
+    reason: &str,
+) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         let cluster = host_cluster(change, record.as_ref());

@@ -143,7 +143,13 @@ fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &Hos
 }
 
 /// Records an event of a host, unless one of the same kind was recorded within the hour.
-pub(crate) fn tell_hourly(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
+pub(crate) fn tell_hourly(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    kind: Kind,
+    details: &Value,
+) -> Result<(), Refusal> {
     let due = |change: &Change, record: &HostRecord| {
         record.hourly_events.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
     };

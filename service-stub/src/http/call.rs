@@ -36,8 +36,7 @@ pub struct Call {
 /// Path and query of a request that streams, as handlers see them.
 pub(crate) fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let (query, headers, caller) =
-        (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller(&parts.extensions));
+    let (query, headers, caller) = (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller(&parts.extensions));
     Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
 }
 

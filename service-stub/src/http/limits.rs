@@ -57,11 +57,11 @@ pub struct Limits {
     /// ISOs, images and logs sent at once; each holds a quarter of a mebibyte.
     pub downloads: usize,
     /// Event streams open at once.
-    pub(crate) streams: usize,
+    pub streams: usize,
     /// Uploads leave so much of the file system free, in bytes: the store must be able to grow.
     pub free_bytes: u64,
     /// Changes of records and manifests leave so much of it free: what removes some of them must be able to be written.
-    pub(crate) store_free_bytes: u64,
+    pub store_free_bytes: u64,
     /// Hosts of an infra-env.
     pub hosts: usize,
     /// Texts of all hosts of an infra-env together, in bytes: what each found and said.
@@ -71,7 +71,7 @@ pub struct Limits {
     /// See [`Self::registrations`].
     pub registrations_per_minute: u32,
     /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already. One beyond [`LARGE_BODY_BYTES`] is alone.
-    pub(crate) parsers: usize,
+    pub parsers: usize,
     /// Time for the work on a request, with the wait for a thread.
     pub work: Duration,
 }

@@ -71,7 +71,7 @@ impl Outstanding {
     }
 
     /// Forgets hosts that are gone.
-    pub(crate) fn retain(&self, exists: impl Fn(&HostKey) -> bool) {
+    pub fn retain(&self, exists: impl Fn(&HostKey) -> bool) {
         self.lock().retain(|key, _| exists(key));
     }
 }

@@ -11,7 +11,7 @@ macro_rules! texts {
             $(
                 $(#[$doc])*
                 #[serde(skip_serializing_if = "Option::is_none")]
-                pub(crate) $name: Option<String>,
+                pub $name: Option<String>,
             )*
         }
 

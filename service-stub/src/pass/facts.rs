@@ -65,7 +65,6 @@ pub(super) fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterReco
         dhcp_vips: cluster.vip_dhcp_allocation,
         day1: !record.day2(),
         soft_timeouts: course.soft_timeouts,
-        single_node: record.single_node(),
         hosts: hosts.iter().map(|host| (host.state, host.effective_role())).collect(),
         control_plane_count: masters(record),
         preparation: course.preparation,

@@ -102,7 +102,8 @@ impl Payloads {
 
 /// The release image of a cluster: the one that its user names, else the catalogue's.
 pub fn release_image(catalogue: Option<&Catalogue>, record: &ClusterRecord) -> Option<String> {
-    let named = record.settings.get("ocp_release_image").and_then(|image| image.as_str()).filter(|image| !image.is_empty());
+    let named =
+        record.settings.get("ocp_release_image").and_then(|image| image.as_str()).filter(|image| !image.is_empty());
     named.map(str::to_owned).or_else(|| {
         let cluster = &record.cluster;
         Some(catalogue?.release(&cluster.openshift_version, &cluster.cpu_architecture).ok()?.url.clone())

@@ -2,7 +2,7 @@
 
 use super::known::{Payload, Wanted};
 use netcheck::image::{
-    Options,
+    ImageOptions,
     auth::{self, AuthFault, Credentials},
     file::{Bounds, FileError, Image},
     reference::{Digest, Name, ReferenceError},
@@ -90,12 +90,12 @@ pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
 /// Reads an image, unless `known` has what its digest stands for.
 pub fn read(
     wanted: &Wanted,
-    options: &Options,
+    options: &ImageOptions,
     known: &dyn Fn(&Digest) -> Option<Arc<Payload>>,
 ) -> Result<(Digest, Arc<Payload>), PayloadError> {
     let login = auth::parse(wanted.pull_secret.expose().as_bytes())?;
     let options =
-        Options { credentials: Credentials::from_file("the cluster's pull secret", login), ..options.clone() };
+        ImageOptions { credentials: Credentials::from_file("the cluster's pull secret", login), ..options.clone() };
     let deadline = Instant::now() + TIME;
     let image = Image::find(&wanted.image, &options, deadline)?;
     if let Some(payload) = known(&image.digest) {

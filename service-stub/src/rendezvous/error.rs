@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 
 /// The rack plan cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PlanError {
+pub enum PlanError {
     /// Reading it would take too long.
     #[error("{file} is refused: {reason}")]
     Yaml {

@@ -23,12 +23,12 @@ pub(crate) use cli::{Outcome, RendezvousArgs};
 pub(crate) use error::PlanError;
 pub use handover::PATH as HANDOVER_PATH;
 pub(crate) use handover::with_records;
-pub(crate) use hints::Hints;
 pub(crate) use hold::step;
 pub(crate) use hosts::PlannedHost;
-pub(crate) use plan::{directory, plan};
-pub(crate) use rack::{advance, begin, tell};
-pub(crate) use read::{Document, parse};
+pub use plan::{directory, plan};
+pub use rack::begin;
+pub(crate) use rack::{advance, tell};
+pub use read::parse;
 pub(crate) use show::{as_json, lines};
 pub(crate) use wait::here;
 

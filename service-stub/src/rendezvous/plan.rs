@@ -54,7 +54,7 @@ pub(crate) fn put(
 }
 
 /// The plan of a directory. `version` is what to install where no document says it.
-pub(crate) fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
+pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
     let documents = read::directory(path)?;
     if documents.is_empty() {
         let hint = format!("{} has no *.yaml, *.yml, *.json or *.toml", path.display());
@@ -63,7 +63,7 @@ pub(crate) fn directory(path: &Path, version: Option<&str>) -> Result<Rack, Plan
     plan(&documents, version)
 }
 
-pub(crate) fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
+pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
     let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
     for document in documents {
         let fields = Fields::of(document, &unknown)?;

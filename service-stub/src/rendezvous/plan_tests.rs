@@ -1,5 +1,5 @@
 use super::*;
-use crate::rendezvous::{Rendezvous, as_json, lines, parse};
+use crate::rendezvous::{Rendezvous, as_json, lines, read::parse};
 use api::HostRole;
 
 const ZTP: &str = r#"

@@ -46,7 +46,7 @@ fn proof(service: &Service, rendezvous: &Rendezvous, key: &SigningKey, nonce: &s
 }
 
 /// Makes the cluster and its infra-env, unless they are there from an earlier start.
-pub(crate) fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     let model = service.store.model();
     let rack = &rendezvous.rack;
     if !model.clusters.contains_key(&rendezvous.cluster) {

@@ -12,7 +12,7 @@ const MAX_FILES: usize = 1000;
 
 /// One document of a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub struct Document {
     /// Name of its file, in its directory.
     pub(crate) file: String,
     pub(crate) value: Value,
@@ -52,7 +52,7 @@ pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
 
 /// The documents of one file; its kind is told by its name's end. A parser's own message may show the text, which may be a
 /// secret: only the place is told.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
+pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
     let syntax = |kind, line: Option<usize>| PlanError::Syntax { file: file.to_owned(), kind, line };
     let values = if file.ends_with(".toml") {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {

@@ -16,7 +16,8 @@ pub(crate) fn pictures() -> String {
 }
 
 /// The whole of `docs/service-states.md`.
-pub(crate) fn document() -> String {
+#[cfg(test)]
+fn document() -> String {
     format!(
         "# States of hosts and clusters\n\n\
          What the service does with a host or a cluster is decided by these tables alone. A trigger (`on`) looks for the \

@@ -20,7 +20,7 @@ pub struct StepOptions {
 
     /// Steps that no host is given, by name (inventory, domain-resolution, …), separated by commas
     #[arg(long = "disable-steps", value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
-    pub(crate) disabled: Vec<StepType>,
+    pub disabled: Vec<StepType>,
 }
 
 /// What agents hold references of images against: at least they must not refuse the request (docs/compatibility.md#registration).

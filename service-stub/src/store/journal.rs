@@ -13,13 +13,13 @@ pub struct EventQuery {
     pub infra_env: Option<InfraEnvId>,
     pub hosts: HostFilter,
     /// Only of these severities.
-    pub(crate) severities: Option<Vec<String>>,
+    pub severities: Option<Vec<String>>,
     /// Only of these categories.
-    pub(crate) categories: Option<Vec<String>>,
+    pub categories: Option<Vec<String>>,
     /// Only with this text in the message, in small letters.
     pub message: Option<String>,
     /// Newest first.
-    pub(crate) descending: bool,
+    pub descending: bool,
     /// So many are left out first.
     pub offset: usize,
     /// At most so many.

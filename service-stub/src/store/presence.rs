@@ -21,7 +21,7 @@ impl Presences {
     }
 
     /// Records that a host polled. It is written to disk later: a poll does not cause a write.
-    pub(crate) fn note(&self, host: HostKey, presence: Presence) {
+    pub fn note(&self, host: HostKey, presence: Presence) {
         let mut table = self.lock();
         table.by_host.insert(host, presence);
         table.unsaved.insert(host);

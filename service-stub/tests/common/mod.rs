@@ -51,7 +51,7 @@ pub struct Files {
     pub retention: Retention,
     pub rendezvous: Option<Arc<Rendezvous>>,
     pub image_args: ImageArgs,
-    pub registry: Option<Arc<netcheck::image::Options>>,
+    pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     pub catalogue: Option<Arc<Catalogue>>,
 }
 

@@ -169,8 +169,10 @@ pub(super) fn subnets_apart(context: &Context) -> Option<Verdict> {
         .interfaces
         .iter()
         .map(|nic| {
-            let mut networks: Vec<Cidr> =
-                interface_networks(nic).filter(|cidr| !is_local(cidr.address) && used(cidr)).map(Cidr::network).collect();
+            let mut networks: Vec<Cidr> = interface_networks(nic)
+                .filter(|cidr| !is_local(cidr.address) && used(cidr))
+                .map(Cidr::network)
+                .collect();
             networks.sort_unstable();
             networks.dedup();
             (nic.name.as_str(), networks)

@@ -59,8 +59,9 @@ pub(crate) const FULL_ISO: Row = Row::new("Full ISO", ALWAYS)
     .excludes(&[F::ExternalPlatformOci]);
 
 /// More than three control-plane nodes.
-pub(crate) const NON_STANDARD_HA_CONTROL_PLANE: Row = Row::new("Non-standard HA OCP Control Plane", &[("4.18", Supported)])
-    .not_on(&[Arm64, S390x, Ppc64le, Multi])
-    .unless(&[Ground::NotOn(&[Baremetal, Platform::None, External])])
-    .version_first()
-    .excludes(&[F::NutanixIntegration, F::VsphereIntegration]);
+pub(crate) const NON_STANDARD_HA_CONTROL_PLANE: Row =
+    Row::new("Non-standard HA OCP Control Plane", &[("4.18", Supported)])
+        .not_on(&[Arm64, S390x, Ppc64le, Multi])
+        .unless(&[Ground::NotOn(&[Baremetal, Platform::None, External])])
+        .version_first()
+        .excludes(&[F::NutanixIntegration, F::VsphereIntegration]);

@@ -28,18 +28,19 @@ pub(crate) const PLATFORM_MANAGED_NETWORKING: Row = Row::new("Platform managed n
     .refused_as(Unsupported, Reason::Platform)
     .excludes(&[F::BaremetalPlatform, F::VsphereIntegration, F::NutanixIntegration]);
 
-pub(crate) const USER_MANAGED_LOAD_BALANCER: Row = Row::new("User Managed Load Balancer", &[("4.16", Supported)]).excludes(&[
-    F::ExternalPlatform,
-    F::ExternalPlatformOci,
-    F::NonePlatform,
-    F::NutanixIntegration,
-    F::UserManagedNetworking,
-    F::VipAutoAlloc,
-    F::DualStack,
-    F::DualStackVips,
-    F::Sno,
-    F::DualStackPrimaryIpv6,
-]);
+pub(crate) const USER_MANAGED_LOAD_BALANCER: Row = Row::new("User Managed Load Balancer", &[("4.16", Supported)])
+    .excludes(&[
+        F::ExternalPlatform,
+        F::ExternalPlatformOci,
+        F::NonePlatform,
+        F::NutanixIntegration,
+        F::UserManagedNetworking,
+        F::VipAutoAlloc,
+        F::DualStack,
+        F::DualStackVips,
+        F::Sno,
+        F::DualStackPrimaryIpv6,
+    ]);
 
 pub(crate) const DUAL_STACK: Row = Row::new("Dual-Stack", ALWAYS)
     .excludes(&[F::UserManagedLoadBalancer])

@@ -81,7 +81,8 @@ pub(crate) const NMSTATE: Row = Row::new("Nmstate node network configuration", &
 
 pub(crate) const NODE_HEALTHCHECK: Row = Row::new("Node Healthcheck", ALWAYS).excludes(&[F::Sno]);
 
-pub(crate) const SELF_NODE_REMEDIATION: Row = Row::new("Self Node Remediation", &[("", TechPreview)]).excludes(&[F::Sno]);
+pub(crate) const SELF_NODE_REMEDIATION: Row =
+    Row::new("Self Node Remediation", &[("", TechPreview)]).excludes(&[F::Sno]);
 
 pub(crate) const FENCE_AGENTS_REMEDIATION: Row = Row::new("Fence Agents Remediation", ALWAYS).excludes(&[F::Sno]);
 

@@ -176,8 +176,6 @@ pub struct Facts {
     pub day1: bool,
     /// Time limits flag instead of failing.
     pub soft_timeouts: bool,
-    /// One node and no more.
-    pub(crate) single_node: bool,
     /// Its hosts: state and effective role.
     pub hosts: Vec<(HostState, HostRole)>,
     /// Control-plane hosts wanted.
@@ -241,7 +239,11 @@ pub fn step(on: Trigger, state: ClusterState, facts: &Facts) -> Result<Step, tab
 
 /// Whether the hosts whose state counts carry the cluster: all wanted control-plane hosts, and two workers where two or
 /// more were to be installed. An arbiter counts for neither.
-pub(crate) fn enough(hosts: &[(HostState, HostRole)], control_plane_count: usize, counts: impl Fn(HostState) -> bool) -> bool {
+pub(crate) fn enough(
+    hosts: &[(HostState, HostRole)],
+    control_plane_count: usize,
+    counts: impl Fn(HostState) -> bool,
+) -> bool {
     let having = |worker: bool, all: bool| {
         let of_kind = |role: HostRole| role != HostRole::Arbiter && (role == HostRole::Worker) == worker;
         hosts.iter().filter(|(state, role)| of_kind(*role) && (all || counts(*state))).count()

@@ -42,7 +42,8 @@ const FINALIZING_OVERDUE: C = C::new("older than 5h", |f| f.in_state > limits::F
 const SOFT: C = C::new("soft timeouts", |f| f.soft_timeouts);
 const HARD: C = SOFT.not();
 const STAGE_OVERDUE: C = C::new("finalizing stage over its limit", Facts::stage_overdue);
-const OF_OLM: C = C::new("a stage of OLM operators", |f| f.finalizing_stage.is_some_and(FinalizingStage::waits_for_olm));
+const OF_OLM: C =
+    C::new("a stage of OLM operators", |f| f.finalizing_stage.is_some_and(FinalizingStage::waits_for_olm));
 const NOT_OF_OLM: C = OF_OLM.not();
 const SOFT_OR_OLM: C = C::new("soft timeouts, or a stage of OLM operators", |f| {
     f.soft_timeouts || f.finalizing_stage.is_some_and(FinalizingStage::waits_for_olm)

@@ -22,13 +22,15 @@ pub(crate) mod info {
     pub(crate) const DISCONNECTED: &str = "Host has stopped communicating with the installation service";
     pub(crate) const CLUSTER_ERROR: &str = "Host is part of a cluster that failed to install";
     pub(crate) const RESTARTED: &str = "The host unexpectedly restarted during the installation";
-    pub(crate) const RESETTING: &str = "Host requires booting into the discovery image to complete resetting the installation";
+    pub(crate) const RESETTING: &str =
+        "Host requires booting into the discovery image to complete resetting the installation";
     pub(crate) const START_TIMEOUT: &str = "Host failed to install due to timeout while starting installation";
     pub(crate) const LOST: &str =
         "Host failed to install due to timeout while connecting to host during the installation phase.";
     pub(crate) const LOST_PREPARING: &str =
         "Host failed to install due to timeout while connecting to host during the preparation phase.";
-    pub(crate) const USER_ACTION_TIMEOUT: &str = "Host failed to boot from the installation disk within the expected time.";
+    pub(crate) const USER_ACTION_TIMEOUT: &str =
+        "Host failed to boot from the installation disk within the expected time.";
     pub(crate) const BINDING: &str = "Host is waiting to be bound to the cluster";
     pub(crate) const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
     pub(crate) const RECLAIM_REBOOTING: &str = "Host is rebooting into the discovery image";
