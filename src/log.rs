@@ -45,7 +45,7 @@ pub fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     };
     let forced_id = std::env::var(FORCED_ID_VARIABLE).unwrap_or_default();
     let journal = tag.and_then(|tag| JournalLayer::new(Path::new(journal::SOCKET), tag, &forced_id).ok());
-    let mut streams = Streams::of(logging, text);
+    let mut streams = Streams::new(logging, text);
     if journal.is_some() && journal::stderr_is_journal() {
         streams.stream = streams.stream.filter(|stream| *stream != Stream::Error);
     }
@@ -87,7 +87,7 @@ struct Streams {
 }
 
 impl Streams {
-    fn of(logging: &Logging, text: Option<File>) -> Self {
+    fn new(logging: &Logging, text: Option<File>) -> Self {
         let stream = match (&text, logging.stream) {
             (Some(_), true) => Some(Stream::Output),
             (Some(_), false) => None,
@@ -134,15 +134,15 @@ mod tests {
         let path = dir.path().join("x.log");
         std::fs::write(&path, "before\n").unwrap();
         let logging = Logging { text: Some(path.clone()), stream: false, ..Logging::default() };
-        let mut streams = Streams::of(&logging, Some(append(&path).unwrap()));
+        let mut streams = Streams::new(&logging, Some(append(&path).unwrap()));
         assert_eq!(streams.stream, None);
         streams.write_all(b"line\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\nline\n");
         let both = Logging { stream: true, ..logging.clone() };
-        assert_eq!(Streams::of(&both, Some(append(&path).unwrap())).stream, Some(Stream::Output));
-        assert_eq!(Streams::of(&Logging::default(), None).stream, Some(Stream::Error));
+        assert_eq!(Streams::new(&both, Some(append(&path).unwrap())).stream, Some(Stream::Output));
+        assert_eq!(Streams::new(&Logging::default(), None).stream, Some(Stream::Error));
         let quiet = Logging { stream: false, runs_for_long: false, ..Logging::default() };
-        assert_eq!(Streams::of(&quiet, None).stream, None);
-        assert_eq!(Streams::of(&Logging { runs_for_long: true, ..quiet }, None).stream, Some(Stream::Error));
+        assert_eq!(Streams::new(&quiet, None).stream, None);
+        assert_eq!(Streams::new(&Logging { runs_for_long: true, ..quiet }, None).stream, Some(Stream::Error));
     }
 }

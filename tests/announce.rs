@@ -25,7 +25,7 @@ fn landfall() -> Command {
     Command::new(std::env::var("LANDFALL_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_landfall").to_owned()))
 }
 
-fn said(command: &mut Command) -> String {
+fn output(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -96,7 +96,7 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let key = directory.path().join("key");
         plan(&directory.path().join("rack"));
-        said(Command::new("openssl").args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]).arg(key));
+        output(Command::new("openssl").args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out"]).arg(key));
         let infra_env = String::new();
         let mut world = Self { _segment: segment, serving, other, attacking, directory, genuine, infra_env };
         world.infra_env = world.planned()["infra_env_id"].as_str().unwrap().to_owned();
@@ -112,7 +112,7 @@ impl World {
         let mut check = landfall();
         check.args(["serve", "--check", "--json", "--rendezvous"]).arg(self.at("rack"));
         check.arg("--rendezvous-key").arg(self.at("key"));
-        serde_json::from_str(&said(&mut check)).unwrap()
+        serde_json::from_str(&output(&mut check)).unwrap()
     }
 
     fn serve(&self, options: &[&str]) -> Running {
@@ -148,7 +148,7 @@ impl World {
     }
 
     fn token(&self, kind: &[&str]) -> String {
-        said(landfall().args(["serve", "token", "--auth-key"]).arg(self.at("key")).args(kind)).trim().to_owned()
+        output(landfall().args(["serve", "token", "--auth-key"]).arg(self.at("key")).args(kind)).trim().to_owned()
     }
 
     fn agent_log(&self) -> String {

@@ -150,7 +150,7 @@ fn a_host_behind_a_name_server_that_refuses_aaaa_gets_to_everything_by_name() {
     });
     assert_eq!(fs::metadata(directory.path().join("image.raw")).unwrap().len(), 2 << 20);
 
-    let log = dns.said();
+    let log = dns.output();
     assert!(log.contains("query[AAAA] service.lab") && log.contains("query[A] service.lab"), "{log}");
     assert!(log.contains("REFUSED"), "this is what the test is about: {log}");
 }

@@ -33,7 +33,7 @@ impl Service {
         Self { process, log }
     }
 
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap();
         let lines: Vec<&str> =
             log.lines().filter(|line| line.contains("with --auth") || line.contains("without --auth")).collect();
@@ -62,17 +62,17 @@ fn without_tokens_and_without_listen_other_machines_are_not_let_in() {
     let closed = start(&[]);
     assert!(near(), "this machine itself is let in");
     assert!(!far(), "another machine is let in, and may do everything");
-    println!("{}", closed.said());
-    assert!(closed.said().contains("Other machines cannot reach 127.0.0.1:8090"));
+    println!("{}", closed.output());
+    assert!(closed.output().contains("Other machines cannot reach 127.0.0.1:8090"));
     drop(closed);
 
     let opened = start(&["--listen", "0.0.0.0:8090", "--url", "http://192.0.2.1:8090"]);
     assert!(far());
-    println!("{}", opened.said());
-    assert!(opened.said().contains("whoever reaches 0.0.0.0:8090 may do everything"));
+    println!("{}", opened.output());
+    assert!(opened.output().contains("whoever reaches 0.0.0.0:8090 may do everything"));
     drop(opened);
 
     let asking = start(&["--auth", "local", "--url", "http://192.0.2.1:8090"]);
     assert!(far(), "it asks for tokens");
-    println!("{}", asking.said());
+    println!("{}", asking.output());
 }

@@ -247,7 +247,7 @@ impl Agent {
                 .context("cannot start anew with the configured proxies");
         }
         for (key, value) in config.values() {
-            tracing::info!(%key, value = value.shown(key), source = %value.source, "configured");
+            tracing::info!(%key, value = value.display(key), source = %value.source, "configured");
         }
         self.settings(resolved)
     }

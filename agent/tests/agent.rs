@@ -149,12 +149,12 @@ fn service(steps: Value) -> FakeService {
     })
 }
 
-fn of<'a>(requests: &'a [Request], what: &str) -> Vec<&'a Request> {
+fn requests_for<'a>(requests: &'a [Request], what: &str) -> Vec<&'a Request> {
     requests.iter().filter(|request| kind(request) == what).collect()
 }
 
 fn count(requests: &[Request], what: &str) -> usize {
-    of(requests, what).len()
+    requests_for(requests, what).len()
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn registers_polls_and_replies_as_the_real_agent_does() {
         service.wait_for("a reply and another poll", |r| count(r, "reply") > 0 && count(r, "poll") > 1);
     });
     let requests = service.requests();
-    let (register, poll, reply) = (&requests[0], &requests[1], of(&requests, "reply")[0]);
+    let (register, poll, reply) = (&requests[0], &requests[1], requests_for(&requests, "reply")[0]);
     assert_eq!(register.path, format!("/v2/infra-envs/{INFRA_ENV}/hosts"));
     assert_eq!(register.body, json!({"host_id": HOST, "discovery_agent_version": IMAGE}));
     assert_eq!(register.header("discovery_agent_version"), Some(IMAGE));
@@ -180,7 +180,7 @@ fn registers_polls_and_replies_as_the_real_agent_does() {
     }
     let id = |request: &Request| request.header("X-Request-Id").unwrap().to_owned();
     assert_eq!(id(reply), id(poll), "a reply belongs to its poll");
-    let mut polls: Vec<_> = of(&requests, "poll").into_iter().map(id).collect();
+    let mut polls: Vec<_> = requests_for(&requests, "poll").into_iter().map(id).collect();
     let all = polls.len();
     polls.sort();
     polls.dedup();
@@ -232,7 +232,7 @@ fn registration_goes_on_through_everything_a_service_can_do() {
         service.wait_for("a poll", |r| count(r, "poll") > 0);
     });
     let requests = service.requests();
-    let attempts = of(&requests, "register");
+    let attempts = requests_for(&requests, "register");
     assert_eq!(attempts.len(), 8);
     let mut ids: Vec<_> = attempts.iter().map(|r| r.header("X-Request-Id").unwrap()).collect();
     ids.sort();
@@ -315,7 +315,7 @@ fn failures_are_sent_every_time() {
     });
     let requests = service.requests();
     let expected = json!({"error": "why\n", "exit_code": 7, "output": "half", "step_id": "inventory-00000001", "step_type": "inventory"});
-    assert!(of(&requests, "reply").iter().all(|reply| reply.body == expected), "{requests:#?}");
+    assert!(requests_for(&requests, "reply").iter().all(|reply| reply.body == expected), "{requests:#?}");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn steps_of_later_milestones_and_wrong_arguments_are_answered() {
     });
     let requests = service.requests();
     let error = |kind: &str| {
-        let replies = of(&requests, "reply");
+        let replies = requests_for(&requests, "reply");
         let body = &replies.iter().find(|r| r.body["step_type"] == kind).unwrap().body;
         assert_eq!(body["exit_code"], -1);
         assert_eq!(body["step_id"], format!("{kind}-00000001"));
@@ -417,7 +417,7 @@ fn crashing_hanging_and_flooding_children_are_reported_and_survived() {
         });
     });
     let requests = service.requests();
-    let replies = of(&requests, "reply");
+    let replies = requests_for(&requests, "reply");
     let error = |kind: &str| {
         let body = &replies.iter().find(|r| r.body["step_type"] == kind).unwrap().body;
         assert_eq!(body["exit_code"], -1, "{body}");
@@ -437,11 +437,12 @@ fn a_day_2_config_that_is_not_there_is_a_success_with_an_error() {
     let service = service(json!([step(kinds[0], &requests[..1]), step(kinds[1], &requests[1..])]));
     with_agent(&settings(&service.url, &dir, "echo '{}'; echo 'ignition download error' >&2"), || {
         service.wait_for("replies of both", |r| {
-            kinds.iter().all(|kind| of(r, "reply").iter().any(|r| r.body["step_type"] == *kind))
+            kinds.iter().all(|kind| requests_for(r, "reply").iter().any(|r| r.body["step_type"] == *kind))
         });
     });
     let requests = service.requests();
-    let reply = |kind: &str| &of(&requests, "reply").into_iter().find(|r| r.body["step_type"] == kind).unwrap().body;
+    let reply =
+        |kind: &str| &requests_for(&requests, "reply").into_iter().find(|r| r.body["step_type"] == kind).unwrap().body;
     assert_eq!(
         *reply(kinds[0]),
         json!({"step_type": kinds[0], "step_id": format!("{}-00000001", kinds[0]), "output": "{}",
@@ -480,7 +481,10 @@ fn a_second_installation_is_neither_started_nor_answered() {
         service.wait_for("the reply", |r| count(r, "reply") > 0);
     });
     let requests = service.requests();
-    assert_eq!(of(&requests, "reply")[0].body, json!({"step_id": "install-00000001", "step_type": "install"}));
+    assert_eq!(
+        requests_for(&requests, "reply")[0].body,
+        json!({"step_id": "install-00000001", "step_type": "install"})
+    );
     let document: Value = serde_json::from_slice(&fs::read(dir.0.join("stdin")).unwrap()).unwrap();
     assert_eq!(document["service"]["token"], "t0ken");
     assert_eq!(document["reboot"], false);
@@ -513,7 +517,8 @@ fn a_reply_is_retried_when_the_service_is_in_trouble_and_dropped_when_refused() 
         _ => Answer::Status(404),
     });
     with_agent(&settings(&service.url, &dir, "echo result"), || {
-        let of_type = |r: &[Request], name: &str| of(r, "reply").iter().filter(|r| r.body["step_type"] == name).count();
+        let of_type =
+            |r: &[Request], name: &str| requests_for(r, "reply").iter().filter(|r| r.body["step_type"] == name).count();
         service
             .wait_for("three inventories", |r| of_type(r, "inventory") == 3 && of_type(r, "connectivity-check") == 1);
         let polls = count(&service.requests(), "poll");
@@ -534,7 +539,7 @@ fn a_lost_medium_is_reported_instead_of_running_steps() {
         service.wait_for("a reply", |r| count(r, "reply") > 0);
     });
     let requests = service.requests();
-    let body = &of(&requests, "reply")[0].body;
+    let body = &requests_for(&requests, "reply")[0].body;
     assert_eq!(body["exit_code"], 256);
     assert!(
         body["error"].as_str().unwrap().starts_with("cannot access the media (ISO) - media was likely disconnected: ")
@@ -558,7 +563,7 @@ fn the_recorded_polls_of_the_real_service_are_understood() {
         });
     });
     let requests = service.requests();
-    for reply in of(&requests, "reply") {
+    for reply in requests_for(&requests, "reply") {
         assert_eq!(reply.body.get("exit_code"), None, "{}", reply.body);
     }
 }

@@ -217,7 +217,7 @@ impl Client {
 
     fn answer(&self, target: &Target, response: &mut Response<ureq::Body>) -> Result<Vec<u8>, ClientError> {
         if let Some(date) = response.headers().get("Date").and_then(|date| date.to_str().ok()) {
-            self.offset.told(date);
+            self.offset.note_date(date);
         }
         let is_success = response.status().is_success();
         let size = if is_success { target.endpoint().size } else { AnswerSize::Message };

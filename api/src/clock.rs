@@ -29,7 +29,7 @@ impl Default for Offset {
 
 impl Offset {
     /// An answer with this `Date` header came now.
-    pub fn told(&self, date: &str) {
+    pub fn note_date(&self, date: &str) {
         if let Some(theirs) = http_date(date) {
             self.0.store(theirs.seconds_since(Timestamp::now()), Ordering::Relaxed);
         }
@@ -63,12 +63,12 @@ impl CertificateTime {
         // Causes of causes; a few are real.
         for _ in 0..16 {
             let error = next?;
-            if let Some(found) = Self::of(error) {
+            if let Some(found) = Self::find(error) {
                 return Some(found);
             }
             // What an I/O error wraps is its text, and none of its sources.
             let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if let Some(found) = wrapped.and_then(|wrapped| Self::of(wrapped)) {
+            if let Some(found) = wrapped.and_then(|wrapped| Self::find(wrapped)) {
                 return Some(found);
             }
             next = error.source();
@@ -76,7 +76,7 @@ impl CertificateTime {
         None
     }
 
-    fn of(error: &(dyn Error + 'static)) -> Option<Self> {
+    fn find(error: &(dyn Error + 'static)) -> Option<Self> {
         use rustls::{CertificateError, Error as Tls};
         // A boxed cause is one of the box's type.
         let boxed = || error.downcast_ref::<Box<ureq::Error>>().map(AsRef::as_ref);
@@ -112,9 +112,9 @@ mod tests {
             assert_eq!(http_date(noise), None, "{noise}");
         }
         let offset = Offset::default();
-        offset.told("nonsense");
+        offset.note_date("nonsense");
         assert_eq!(offset.seconds(), None);
-        offset.clone().told("Sun, 06 Nov 1994 08:49:37 GMT");
+        offset.clone().note_date("Sun, 06 Nov 1994 08:49:37 GMT");
         assert!(offset.seconds().unwrap() < -900_000_000);
     }
 

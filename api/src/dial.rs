@@ -35,7 +35,7 @@ pub fn lookup_error(error: &Error) -> Option<&LookupError> {
 }
 
 /// What is left of the time for a step. `None`: there is no limit.
-fn left(timeout: NextTimeout) -> Result<Option<Duration>, Error> {
+fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, Error> {
     match timeout.not_zero() {
         Some(_) if timeout.after.is_zero() => Err(Error::Timeout(timeout.reason)),
         left => Ok(left.map(|left| *left)),
@@ -48,8 +48,8 @@ pub(crate) struct Lookup(Names);
 
 impl Resolver for Lookup {
     fn resolve(&self, uri: &Uri, _: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
-        let Endpoint { host, port } = Endpoint::of(uri).ok_or(Error::HostNotFound)?;
-        let limit = left(timeout)?.map_or(LIMIT, |left| left.min(LIMIT));
+        let Endpoint { host, port } = Endpoint::from_uri(uri).ok_or(Error::HostNotFound)?;
+        let limit = remaining(timeout)?.map_or(LIMIT, |left| left.min(LIMIT));
         let started = Instant::now();
         let found = self.0.addresses(&host, port, limit).map_err(|error| match error {
             // The caller has no more time, which says more than what came of it.
@@ -73,7 +73,7 @@ impl<In: Transport> Connector<In> for Dialer {
         if let Some(there) = chained {
             return Ok(Some(Either::A(there)));
         }
-        let limit = left(details.timeout)?.unwrap_or(LIMIT);
+        let limit = remaining(details.timeout)?.unwrap_or(LIMIT);
         let stream = resolve::connect(&details.addrs, limit).map_err(|error| match error.is_timeout() {
             true => Error::Timeout(details.timeout.reason),
             false => Error::Io(io::Error::new(error.kind(), error)),
@@ -104,14 +104,14 @@ impl Transport for Tcp {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let timeout = timeout.for_write();
-        self.stream.set_write_timeout(left(timeout)?)?;
+        self.stream.set_write_timeout(remaining(timeout)?)?;
         let output = self.buffers.output().get(..amount).unwrap_or_default();
         (&*self.stream).write_all(output).map_err(|error| failed(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         let timeout = timeout.for_read();
-        let limit = left(timeout)?;
+        let limit = remaining(timeout)?;
         let deadline = limit.map(|limit| Instant::now() + limit);
         self.stream.set_read_timeout(limit)?;
         let count = loop {

@@ -38,7 +38,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Where `uri` leads; `None` without a host, or for a scheme that is neither http nor https and a port that isn't there.
-    pub fn of(uri: &Uri) -> Option<Self> {
+    pub fn from_uri(uri: &Uri) -> Option<Self> {
         let known = match uri.scheme_str() {
             Some("http") => Some(80),
             Some("https") => Some(443),
@@ -173,7 +173,7 @@ impl ProxyVariables {
         };
         let Some((variable, value)) = self.get(names) else { return Choice::Direct };
         let Ok(proxy) = Proxy::new(value) else { return Choice::Overlooked { variable } };
-        let Some(target) = Endpoint::of(url) else { return Choice::Direct };
+        let Some(target) = Endpoint::from_uri(url) else { return Choice::Direct };
         if target.host == "localhost" || target.ip().is_some_and(|ip| ip.to_canonical().is_loopback()) {
             return Choice::Local { variable };
         }

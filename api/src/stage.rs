@@ -152,7 +152,7 @@ pub enum StageList {
 
 impl StageList {
     /// The stages a host of `role` passes.
-    pub fn of(role: HostRole, bootstrap: bool, single_node: bool) -> Self {
+    pub fn for_role(role: HostRole, bootstrap: bool, single_node: bool) -> Self {
         match role {
             HostRole::Bootstrap | HostRole::Master if bootstrap && single_node => Self::SingleNode,
             HostRole::Bootstrap => Self::Bootstrap,

@@ -96,7 +96,7 @@ impl FakeDisk {
         if self.picky {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let (at, remaining) = (usize::try_from(request.position()).unwrap(), request.left());
+        let (at, remaining) = (usize::try_from(request.position()).unwrap(), request.remaining());
         let short = self.ops % self.short_every == self.short_every - 1;
         let result = self.op();
         let zero = matches!(request.work, Work::Zero(_));
@@ -124,8 +124,8 @@ impl Target for &mut FakeDisk {
         match &request.work {
             Work::Write(..) => self.log.push(Op::Start { id, at, data: request.source().to_vec() }),
             Work::Zero(_) if self.zero_range => {
-                self.zero_requests.push((request.position(), request.left()));
-                self.log.push(Op::Start { id, at, data: vec![0; request.left()] });
+                self.zero_requests.push((request.position(), request.remaining()));
+                self.log.push(Op::Start { id, at, data: vec![0; request.remaining()] });
             }
             Work::Zero(_) | Work::Read(_) => {}
         }

@@ -39,7 +39,7 @@ impl Failed {
             Work::Read(_) => Kind::Read,
             Work::Zero(_) => Kind::Zero,
         };
-        Self { offset: request.position(), len: bytes(request.left()), kind, source }
+        Self { offset: request.position(), len: bytes(request.remaining()), kind, source }
     }
 }
 
@@ -143,7 +143,7 @@ impl<T: Target> Flight<T> {
         };
         self.under_way -= 1;
         match result {
-            Ok(0) if request.left() > 0 => {
+            Ok(0) if request.remaining() > 0 => {
                 let kind = match request.work {
                     Work::Read(_) => io::ErrorKind::UnexpectedEof,
                     _ => io::ErrorKind::WriteZero,
@@ -151,12 +151,12 @@ impl<T: Target> Flight<T> {
                 self.fail(&request, kind.into());
             }
             Ok(count) => {
-                let count = count.min(request.left());
+                let count = count.min(request.remaining());
                 request.done = request.done.saturating_add(count);
                 if !matches!(request.work, Work::Read(_)) {
                     self.written = self.written.saturating_add(bytes(count));
                 }
-                if request.left() == 0 { self.ended.push_back(request) } else { self.waiting.push_front(request) }
+                if request.remaining() == 0 { self.ended.push_back(request) } else { self.waiting.push_front(request) }
             }
             Err(error) => self.refused(request, error),
         }
@@ -178,7 +178,11 @@ impl<T: Target> Flight<T> {
             // Some drivers want more alignment than a page, or a short write left an odd rest. A few requests may have
             // been under way when the first was refused.
             Some(libc::EINVAL) if request.tries == 0 => {
-                tracing::debug!(offset = request.position(), len = request.left(), "refused, trying the page cache");
+                tracing::debug!(
+                    offset = request.position(),
+                    len = request.remaining(),
+                    "refused, trying the page cache"
+                );
                 if let Err(error) = self.target.leave_direct() {
                     return self.fail(&request, error);
                 }
@@ -218,10 +222,10 @@ impl<T: Target> Flight<T> {
             zeros.set_len(ZERO_BYTES);
             Arc::new(zeros)
         });
-        let count = request.left().min(zeros.len());
+        let count = request.remaining().min(zeros.len());
         let write = Request::new(request.position(), Work::Write(zeros.clone(), 0..count));
         request.done = request.done.saturating_add(count);
-        if request.left() > 0 {
+        if request.remaining() > 0 {
             self.waiting.push_front(request);
         }
         write

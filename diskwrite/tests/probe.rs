@@ -25,7 +25,7 @@ impl Disk {
         disk
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    fn with_content(bytes: &[u8]) -> Self {
         let disk = Self { dir: tempfile::tempdir().unwrap() };
         fs::write(disk.path(), bytes).unwrap();
         disk
@@ -86,7 +86,7 @@ impl Disk {
             let inside = |magic: &diskwrite::probe::Span| (magic.offset..magic.end()).contains(&offset);
             assert!(signature.magics.iter().any(inside), "{name} at {offset}: {:?}", signature.magics);
         }
-        let copy = Self::of(&fs::read(self.path()).unwrap());
+        let copy = Self::with_content(&fs::read(self.path()).unwrap());
         let file = fs::OpenOptions::new().write(true).open(copy.path()).unwrap();
         for magic in &signature.magics {
             file.write_all_at(&vec![0; usize::try_from(magic.len).unwrap()], magic.offset).unwrap();
@@ -122,7 +122,7 @@ fn file_systems_as_their_own_tools_make_them() {
     // A hibernated system.
     let mut bytes = fs::read(disk.path()).unwrap();
     put(&mut bytes, 4086, b"S1SUSPEND\0");
-    Disk::of(&bytes).agrees(Kind::Hibernation);
+    Disk::with_content(&bytes).agrees(Kind::Hibernation);
     for (width, bytes) in [("12", 4 * MIB), ("16", 32 * MIB), ("32", 80 * MIB)] {
         let disk = Disk::new(bytes);
         run("mkfs.vfat", &["-F", width, "-n", "EFI-SYSTEM", &disk.text()]);
@@ -193,7 +193,7 @@ fn lvm2(sector: usize) -> Vec<u8> {
 #[test]
 fn lvm() {
     for sector in 0..4 {
-        let disk = Disk::of(&lvm2(sector));
+        let disk = Disk::with_content(&lvm2(sector));
         let found = disk.signatures();
         assert_eq!(found[0].label.as_deref(), Some("vg_root-1"));
         assert_eq!(disk.blkid("TYPE").as_deref(), Some(found[0].kind.name()));
@@ -202,7 +202,7 @@ fn lvm() {
     }
     let mut bytes = lvm2(1);
     bytes[4096 + 48] = 0;
-    let found = Disk::of(&bytes).signatures();
+    let found = Disk::with_content(&bytes).signatures();
     assert_eq!((found[0].label.as_deref(), found[0].detail.as_deref()), (None, Some("in no volume group")));
 }
 
@@ -218,7 +218,7 @@ fn md_raid_of_every_version() {
         put(block, 72, &1u32.to_le_bytes());
         put(block, 92, &2u32.to_le_bytes());
         put(block, 144, &u64::try_from(at / 512).unwrap().to_le_bytes());
-        let found = Disk::of(&bytes).agrees_on_id(Kind::MdRaid);
+        let found = Disk::with_content(&bytes).agrees_on_id(Kind::MdRaid);
         assert_eq!(found.detail, Some(format!("version 1.{minor}, RAID level 1 of 2 devices")));
         assert_eq!(found.label.as_deref(), Some("host:boot"));
     }
@@ -234,7 +234,7 @@ fn md_raid_of_every_version() {
             let word = if big { word.to_be_bytes() } else { word.to_le_bytes() };
             put(&mut bytes, 8 * MIB - 65536 + index * 4, &word);
         }
-        let disk = Disk::of(&bytes);
+        let disk = Disk::with_content(&bytes);
         let found = disk.agrees(Kind::MdRaid);
         assert_eq!(found.detail.as_deref(), Some("version 0.90, RAID level 5 of 3 devices"));
         if !big {
@@ -248,7 +248,7 @@ fn encryption() {
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 0, b"LUKS\xba\xbe\0\x01");
     put(&mut bytes, 168, b"11223344-5566-4788-99aa-bbccddeeff01");
-    Disk::of(&bytes).agrees_on_id(Kind::Luks);
+    Disk::with_content(&bytes).agrees_on_id(Kind::Luks);
     put(&mut bytes, 0, b"LUKS\xba\xbe\0\x02");
     put(&mut bytes, 8, &0x4000u64.to_be_bytes());
     put(&mut bytes, 24, b"luks-root");
@@ -256,16 +256,16 @@ fn encryption() {
     put(&mut bytes, 0x4000, &second);
     put(&mut bytes, 0x4000, b"SKUL");
     put(&mut bytes, 0x4000 + 256, &0x4000u64.to_be_bytes());
-    let found = Disk::of(&bytes).agrees_on_id(Kind::Luks);
+    let found = Disk::with_content(&bytes).agrees_on_id(Kind::Luks);
     assert_eq!((found.label.as_deref(), found.magics.len()), (Some("luks-root"), 2));
     // The second header alone still opens it.
     bytes[..4096].fill(0);
-    let found = Disk::of(&bytes).agrees_on_id(Kind::Luks);
+    let found = Disk::with_content(&bytes).agrees_on_id(Kind::Luks);
     assert_eq!(found.detail.as_deref(), Some("version 2, first header damaged"));
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 0, b"\xeb\x58\x90-FVE-FS-");
     put(&mut bytes, 160, b"\x3b\xd6\x67\x49\x29\x2e\xd8\x4a\x83\x99\xf6\xa3\x39\xe3\xd0\x01");
-    let disk = Disk::of(&bytes);
+    let disk = Disk::with_content(&bytes);
     assert_eq!(disk.signatures()[0].kind, Kind::BitLocker);
 }
 
@@ -304,13 +304,13 @@ fn zfs_with_all_its_labels() {
             put(&mut bytes, start + (128 << 10) + index * 4096, &0x00BA_B10Cu64.to_le_bytes());
         }
     }
-    let found = Disk::of(&bytes).agrees_on_id(Kind::Zfs);
+    let found = Disk::with_content(&bytes).agrees_on_id(Kind::Zfs);
     assert_eq!((found.label.as_deref(), found.uuid.as_deref()), (Some("tank"), Some("1234567890123")));
     assert_eq!(found.magics.len(), 4 * 9);
     assert_eq!(found.detail.as_deref(), Some("4 of 4 labels"));
     // An installation that overwrote the start leaves the labels at the end.
     bytes[..MIB].fill(0);
-    let found = Disk::of(&bytes).agrees(Kind::Zfs);
+    let found = Disk::with_content(&bytes).agrees(Kind::Zfs);
     assert_eq!((found.label.as_deref(), found.detail.as_deref()), (Some("tank"), Some("2 of 4 labels")));
 }
 
@@ -318,15 +318,15 @@ fn zfs_with_all_its_labels() {
 fn ceph_bcache_drbd_and_firmware_raid() {
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 0, b"bluestore block device\n11223344-5566-4788-99aa-bbccddeeff01\n");
-    let found = Disk::of(&bytes).agrees(Kind::Bluestore);
+    let found = Disk::with_content(&bytes).agrees(Kind::Bluestore);
     assert_eq!(found.uuid.as_deref(), Some("11223344-5566-4788-99aa-bbccddeeff01"));
 
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 8 * MIB - 1024, b"Intel Raid ISM Cfg Sig. 1.3.00");
-    Disk::of(&bytes).agrees(Kind::IntelRaid);
+    Disk::with_content(&bytes).agrees(Kind::IntelRaid);
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 8 * MIB - 512, b"\xDE\x11\xDE\x11");
-    let disk = Disk::of(&bytes);
+    let disk = Disk::with_content(&bytes);
     assert_eq!(disk.signatures()[0].kind, Kind::DdfRaid);
 
     let mut bytes = vec![0; 8 * MIB];
@@ -334,13 +334,13 @@ fn ceph_bcache_drbd_and_firmware_raid() {
     put(&mut bytes, 4096 + 16, &1u64.to_le_bytes());
     put(&mut bytes, 4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81");
     put(&mut bytes, 4096 + 40, &ID);
-    let found = Disk::of(&bytes).signatures();
+    let found = Disk::with_content(&bytes).signatures();
     assert_eq!((found[0].kind, found[0].detail.as_deref()), (Kind::Bcache, Some("backing device")));
 
     let mut bytes = vec![0; 8 * MIB];
     put(&mut bytes, 8 * MIB - 4096 + 40, &0x1234_5678_9ABC_DEF0u64.to_be_bytes());
     put(&mut bytes, 8 * MIB - 4096 + 60, &0x8374_026Bu32.to_be_bytes());
-    let disk = Disk::of(&bytes);
+    let disk = Disk::with_content(&bytes);
     assert_eq!(disk.agrees(Kind::Drbd).uuid.as_deref(), Some("123456789abcdef0"));
 }
 

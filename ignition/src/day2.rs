@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn of(config: &Value) -> Value {
+    fn for_day2(config: &Value) -> Value {
         serde_json::from_str(&filtered(config.to_string().as_bytes()).unwrap()).unwrap()
     }
 
@@ -90,14 +90,14 @@ mod tests {
             "passwd": {"users": [{"name": "core"}]},
             "storage": {"files": files, "luks": luks, "directories": [{"path": "/x"}]},
         });
-        assert_eq!(of(&config), expected);
+        assert_eq!(for_day2(&config), expected);
     }
 
     #[test]
     fn a_config_with_nothing_but_a_version_is_one() {
         for version in ["3.0.0", "3.1.0", "3.2.0"] {
             let config = json!({"ignition": {"version": version}});
-            assert_eq!(of(&config), json!({"ignition": {"version": "3.2.0"}}));
+            assert_eq!(for_day2(&config), json!({"ignition": {"version": "3.2.0"}}));
         }
     }
 

@@ -82,7 +82,7 @@ pub fn render(config: &[u8], fetcher: &mut Fetcher) -> Result<Vec<u8>, RenderErr
     let texts = Texts::new();
     let mut renderer = Renderer { fetcher, texts: &texts, bytes: 0, way: Vec::new() };
     let result = renderer.render_whole(config);
-    result.map_err(|source| RenderError { way: renderer.way.into_iter().map(|step| step.shown).collect(), source })
+    result.map_err(|source| RenderError { way: renderer.way.into_iter().map(|step| step.label).collect(), source })
 }
 
 /// Texts of configs, kept until the last of them is no longer needed.
@@ -105,7 +105,7 @@ impl Texts {
 
 /// A reference that is being followed.
 struct Step {
-    shown: String,
+    label: String,
     source: String,
 }
 
@@ -147,7 +147,7 @@ impl<'r> Renderer<'r> {
         let json = merged_json(&rendered).map_err(|error| match error {
             TranslateError::Invalid(report) => RenderFault::Merged(report),
             TranslateError::Parse(error) => error.into(),
-            TranslateError::Lost { lost, .. } => RenderFault::Merged(Report { entries: lost }),
+            TranslateError::Lost { dropped, .. } => RenderFault::Merged(Report { entries: dropped }),
         })?;
         self.fetcher.configure(&rendered.ignition)?;
         Ok(json)
@@ -158,9 +158,9 @@ impl<'r> Renderer<'r> {
         if report.is_fatal() {
             return Err(RenderFault::Invalid(report));
         }
-        let shown = self.way.last().map_or("the config itself", |step| &step.shown);
+        let label = self.way.last().map_or("the config itself", |step| &step.label);
         for warning in report.entries.iter().take(MAX_WARNINGS) {
-            tracing::warn!(config = shown, "{warning}");
+            tracing::warn!(config = label, "{warning}");
         }
         Ok(Versioned { config, version })
     }
@@ -191,7 +191,7 @@ impl<'r> Renderer<'r> {
         let location = Location::from(reference);
         let is_known = self.way.iter().any(|step| step.source == location.source);
         let step = Step {
-            shown: format!("$.ignition.config.{place} ({})", location.shown()),
+            label: format!("$.ignition.config.{place} ({})", location.public_name()),
             source: location.source.to_owned(),
         };
         self.way.push(step);
@@ -206,7 +206,7 @@ impl<'r> Renderer<'r> {
         if self.bytes > MAX_BYTES {
             return Err(RenderFault::Bytes);
         }
-        tracing::info!(resource = location.shown(), bytes = text.len(), "fetched a config");
+        tracing::info!(resource = location.public_name(), bytes = text.len(), "fetched a config");
         let text = self.texts.keep(text).ok_or(RenderFault::Configs)?;
         self.read(text)
     }

@@ -158,7 +158,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     fn add(&mut self, severity: Severity, below: &[Step<'_>], message: &str) {
         if self.room() > 0 {
-            let position = self.lines.position(self.nearest(below).told());
+            let position = self.lines.position(self.nearest(below).report_offset());
             self.push(severity, text(&self.path, below), position, message.to_owned());
         }
     }

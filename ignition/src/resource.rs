@@ -25,9 +25,9 @@ const COMPRESSION_BYTES: usize = r#""compression":"gzip","#.len();
 /// A resource that holds `bytes`.
 pub fn resource<'a>(bytes: &[u8], encoding: Encoding) -> Resource<'a> {
     match encoding {
-        Encoding::Percent => of(data_url::percent(bytes), false),
-        Encoding::Base64 => of(data_url::base64(bytes), false),
-        Encoding::Gzip => of(data_url::base64(&gzip(bytes)), true),
+        Encoding::Percent => from_url(data_url::percent(bytes), false),
+        Encoding::Base64 => from_url(data_url::base64(bytes), false),
+        Encoding::Gzip => from_url(data_url::base64(&gzip(bytes)), true),
         Encoding::Smallest => {
             let candidates = [
                 (data_url::percent(bytes), false),
@@ -37,12 +37,12 @@ pub fn resource<'a>(bytes: &[u8], encoding: Encoding) -> Resource<'a> {
             let cost = |(url, is_packed): &(String, bool)| url.len() + if *is_packed { COMPRESSION_BYTES } else { 0 };
             // The first of several that are as short, so a short text stays readable.
             let best = candidates.into_iter().min_by_key(cost);
-            best.map(|(url, is_packed)| of(url, is_packed)).unwrap_or_default()
+            best.map(|(url, is_packed)| from_url(url, is_packed)).unwrap_or_default()
         }
     }
 }
 
-fn of<'a>(url: String, is_packed: bool) -> Resource<'a> {
+fn from_url<'a>(url: String, is_packed: bool) -> Resource<'a> {
     let compression = is_packed.then(|| "gzip".into());
     Resource { source: Some(url.into()), compression, ..Resource::default() }
 }

@@ -16,11 +16,11 @@ pub enum TranslateError {
     #[error("the config is not valid as it is:\n{0}")]
     Invalid(Report),
     /// The other version has no word for it.
-    #[error("version {to} can't say all that the config says:\n{}", list(lost))]
+    #[error("version {to} can't say all that the config says:\n{}", list(dropped))]
     Lost {
         to: Version,
         /// What it would make of it.
-        lost: Vec<Entry>,
+        dropped: Vec<Entry>,
     },
 }
 
@@ -40,8 +40,8 @@ pub fn translate(text: &[u8], to: Version) -> Result<Vec<u8>, TranslateError> {
     let (_, _, after) = parse(&translated)?;
     let is_new =
         |entry: &&Entry| !before.entries.iter().any(|old| old.path == entry.path && old.message == entry.message);
-    let lost: Vec<_> = after.entries.iter().filter(is_new).cloned().collect();
-    if lost.is_empty() { Ok(translated) } else { Err(TranslateError::Lost { to, lost }) }
+    let dropped: Vec<_> = after.entries.iter().filter(is_new).cloned().collect();
+    if dropped.is_empty() { Ok(translated) } else { Err(TranslateError::Lost { to, dropped }) }
 }
 
 /// Makes a config that was read as `from` one of `to`.
@@ -123,8 +123,8 @@ mod tests {
     fn down_only_where_nothing_is_lost() {
         let config = br#"{"ignition":{"version":"3.6.0"},"kernelArguments":{"shouldExist":["a"]},"storage":{"files":[{"path":"/a","mode":2541}]}}"#;
         let error = translate(config, Version::V3_2).unwrap_err();
-        let TranslateError::Lost { lost, .. } = &error else { panic!("{error}") };
-        let paths: Vec<_> = lost.iter().map(|entry| entry.path.as_deref().unwrap()).collect();
+        let TranslateError::Lost { dropped, .. } = &error else { panic!("{error}") };
+        let paths: Vec<_> = dropped.iter().map(|entry| entry.path.as_deref().unwrap()).collect();
         assert_eq!(paths, ["$.storage.files.0.mode", "$.kernelArguments"]);
         assert!(
             error.to_string().starts_with("version 3.2.0 can't say all that the config says:\n  $.storage"),

@@ -129,7 +129,7 @@ fn static_address(karg: &str) -> Option<IpAddr> {
 /// The one the kernel chooses; nothing is sent.
 fn address_towards(url: &str) -> Option<IpAddr> {
     let uri: ureq::http::Uri = url.parse().ok()?;
-    let endpoint = api::proxy::Endpoint::of(&uri)?;
+    let endpoint = api::proxy::Endpoint::from_uri(&uri)?;
     let there = resolve::Names::default().addresses(&endpoint.host, endpoint.port, LOOKUP_LIMIT).ok()?;
     there.into_iter().find_map(resolve::source_towards)
 }

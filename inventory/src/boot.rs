@@ -70,14 +70,14 @@ mod tests {
     use super::*;
     use crate::{mounts, testing::Tree};
 
-    fn of(tree: &Tree) -> Boot {
+    fn read_boot(tree: &Tree) -> Boot {
         boot(&tree.root(), &mounts::mounts(&tree.root()))
     }
 
     #[test]
     fn a_bios_live_iso() {
         let cmdline = "BOOT_IMAGE=/vmlinuz BOOTIF=01-52-54-00-aa-bb-01 coreos.liveiso=rhcos-9.6\n";
-        let found = of(&Tree::new(&[("proc/cmdline", cmdline)]));
+        let found = read_boot(&Tree::new(&[("proc/cmdline", cmdline)]));
         assert_eq!(found.command_line, cmdline);
         assert_eq!(found.current_boot_mode, "bios");
         assert_eq!(found.pxe_interface, "01-52-54-00-aa-bb-01");
@@ -90,13 +90,13 @@ mod tests {
     #[test]
     fn the_kind_of_sysroot() {
         let with = |line: &str| Tree::new(&[("proc/1/mountinfo", line), ("proc/cmdline", "quiet\n")]);
-        let on = |source: &str| of(&with(&format!("30 1 7:1 / /sysroot ro - xfs {source} ro\n"))).device_type;
+        let on = |source: &str| read_boot(&with(&format!("30 1 7:1 / /sysroot ro - xfs {source} ro\n"))).device_type;
         assert_eq!(on("/dev/loop1"), "ephemeral");
         assert_eq!(on("/dev/sda4"), "persistent");
-        assert_eq!(of(&with("")).device_type, "");
+        assert_eq!(read_boot(&with("")).device_type, "");
         let live = with("30 1 0:20 / /sysroot ro - overlay overlay ro\n");
         live.add("run/ostree-live", "");
-        assert_eq!(of(&live).device_type, "ephemeral");
+        assert_eq!(read_boot(&live).device_type, "ephemeral");
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             (&[0; 100], "Unknown"),
         ] {
             tree.add("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", bytes);
-            let found = of(&tree);
+            let found = read_boot(&tree);
             assert_eq!((found.secure_boot_state.as_str(), found.current_boot_mode.as_str()), (state, "uefi"));
         }
     }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
-    fn of(tree: &Tree) -> Cpu {
+    fn read_cpu(tree: &Tree) -> Cpu {
         let root = tree.root();
         cpu(&root, &CpuInfo::read(&root), &Smbios::parse(Vec::new()))
     }
@@ -162,28 +162,28 @@ mod tests {
         let cpuinfo = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Some CPU @ 2.10GHz\ncpu MHz\t\t: 1200.5\n\
                        flags\t\t: fpu lm vmx\n\nprocessor\t: 1\ncpu MHz\t\t: 2100.0\nflags\t\t: fpu lm vmx\n";
         let tree = Tree::new(&[("proc/cpuinfo", cpuinfo)]);
-        let found = of(&tree);
+        let found = read_cpu(&tree);
         assert_eq!((found.architecture.as_str(), found.count, found.frequency), ("x86_64", 2, 2100.0));
         assert_eq!(found.model_name, "Some CPU @ 2.10GHz");
         assert_eq!(found.flags.unwrap(), ["fpu", "lm", "vmx"]);
         tree.add("sys/devices/system/cpu/present", "0-3,8\n");
         tree.add("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3900000\n");
         tree.add("sys/devices/system/cpu/cpu10/cpufreq/cpuinfo_max_freq", "4800000\n");
-        assert_eq!((of(&tree).count, of(&tree).frequency), (5, 4800.0));
+        assert_eq!((read_cpu(&tree).count, read_cpu(&tree).frequency), (5, 4800.0));
     }
 
     #[test]
     fn a_measured_frequency_is_not_reported() {
         let cpuinfo = "processor : 0\nmodel name : X @ 2.10GHz\ncpu MHz : 1234.5\nflags : lm aperfmperf\n";
-        assert_eq!(of(&Tree::new(&[("proc/cpuinfo", cpuinfo)])).frequency, 2100.0);
+        assert_eq!(read_cpu(&Tree::new(&[("proc/cpuinfo", cpuinfo)])).frequency, 2100.0);
         let unnamed = cpuinfo.replace(" @ 2.10GHz", "");
-        assert_eq!(of(&Tree::new(&[("proc/cpuinfo", &unnamed)])).frequency, 0.0);
+        assert_eq!(read_cpu(&Tree::new(&[("proc/cpuinfo", &unnamed)])).frequency, 0.0);
     }
 
     #[test]
     fn other_architectures() {
         let arm = "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
-        let found = of(&Tree::new(&[("proc/cpuinfo", arm)]));
+        let found = read_cpu(&Tree::new(&[("proc/cpuinfo", arm)]));
         assert_eq!(
             (found.architecture.as_str(), found.model_name.as_str(), found.count),
             ("aarch64", "Neoverse-N1", 1)
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(found.flags.unwrap(), ["fp", "asimd"]);
         let z = "vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n\
                  processor 0: version = FF,  identification = 1A2B3C,  machine = 8561\ncpu MHz static : 5200\n";
-        let found = of(&Tree::new(&[("proc/cpuinfo", z), ("sys/devices/system/cpu/present", "0\n")]));
+        let found = read_cpu(&Tree::new(&[("proc/cpuinfo", z), ("sys/devices/system/cpu/present", "0\n")]));
         assert_eq!(
             (found.architecture.as_str(), found.model_name.as_str(), found.frequency),
             ("s390x", "8561", 5200.0)
@@ -203,7 +203,7 @@ mod tests {
         let cpuinfo = "processor\t: 0\ncpu\t\t: POWER9 (architected), altivec supported\nclock\t\t: 2900.000000MHz\n\
                        revision\t: 2.2 (pvr 004e 1202)\n\nprocessor\t: 1\ncpu\t\t: POWER9 (architected), altivec supported\n\
                        clock\t\t: 2900.000000MHz\n\ntimebase\t: 512000000\nplatform\t: pSeries\n";
-        let found = of(&Tree::new(&[("proc/cpuinfo", cpuinfo)]));
+        let found = read_cpu(&Tree::new(&[("proc/cpuinfo", cpuinfo)]));
         assert_eq!((found.architecture.as_str(), found.count, found.frequency), ("ppc64le", 2, 2900.0));
         assert_eq!(found.model_name, "POWER9 (architected), altivec supported");
         assert_eq!(found.flags, None);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn nothing_known() {
-        assert_eq!(of(&Tree::new(&[])), Cpu::default());
+        assert_eq!(read_cpu(&Tree::new(&[])), Cpu::default());
         for bad in ["", "3-1", "0-x", "1,,2"] {
             assert_eq!(count_list(bad), None, "{bad}");
         }

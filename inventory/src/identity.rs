@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
-    fn of(serial: Option<&str>, uuid: Option<&str>, macs: &[(&str, &str)]) -> (String, Source) {
+    fn identity(serial: Option<&str>, uuid: Option<&str>, macs: &[(&str, &str)]) -> (String, Source) {
         let tree = Tree::new(&[]);
         for (path, value) in [(BOARD_SERIAL, serial), (PRODUCT_UUID, uuid)] {
             if let Some(value) = value {
@@ -235,20 +235,20 @@ mod tests {
             ("  Other\t", "6311ae17-c1ee-52b3-6e68-aaf4ad066387"),
             ("L1HF02A02SD", "d3d368a5-914d-a95a-3644-9dfb4eb0903b"),
         ] {
-            assert_eq!(of(Some(serial), Some(SOME_UUID), &[]), (id.to_owned(), Source::BoardSerial));
+            assert_eq!(identity(Some(serial), Some(SOME_UUID), &[]), (id.to_owned(), Source::BoardSerial));
         }
     }
 
     #[test]
     fn a_serial_that_is_no_utf8_counts_byte_by_byte() {
-        let of = |bytes: &[u8]| {
+        let id = |bytes: &[u8]| {
             let tree = Tree::new(&[]);
             tree.add(&BOARD_SERIAL[1..], bytes);
             host_id(&tree.root()).id.to_string()
         };
         // printf '\xff\xff\xff\xff' | md5sum
-        assert_eq!(of(b"\xff\xff\xff\xff\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
-        assert_eq!(of(b" \t\xff\xff\xff\xff\r\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
+        assert_eq!(id(b"\xff\xff\xff\xff\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
+        assert_eq!(id(b" \t\xff\xff\xff\xff\r\n"), "a54f0041-a9e1-5b05-0f25-c463f1db7449");
         // A blank of two bytes and one of three go; the first byte of one alone is none.
         assert_eq!(trimmed("\u{a0}\u{3000} a b\u{85}\u{2003}\n".as_bytes()), b"a b");
         assert_eq!(trimmed(b"\xe3\x80 a \x80\xc2"), b"\xe3\x80 a \x80\xc2");
@@ -260,13 +260,13 @@ mod tests {
     #[test]
     fn placeholder_serials_fall_to_the_uuid() {
         let uuid = (SOME_UUID.to_lowercase(), Source::SystemUuid);
-        assert_eq!(of(None, Some(SOME_UUID), &[]), uuid);
+        assert_eq!(identity(None, Some(SOME_UUID), &[]), uuid);
         for serial in PLACEHOLDER_SERIALS {
-            assert_eq!(of(Some(serial), Some(SOME_UUID), &[]), uuid, "{serial}");
-            assert_eq!(of(Some(&serial.to_uppercase()), Some(SOME_UUID), &[]), uuid, "{serial}");
+            assert_eq!(identity(Some(serial), Some(SOME_UUID), &[]), uuid, "{serial}");
+            assert_eq!(identity(Some(&serial.to_uppercase()), Some(SOME_UUID), &[]), uuid, "{serial}");
         }
         // Not on the list, and may not be: hosts are known by it.
-        assert_eq!(of(Some("To be filled by O.E.M."), Some(SOME_UUID), &[]).1, Source::BoardSerial);
+        assert_eq!(identity(Some("To be filled by O.E.M."), Some(SOME_UUID), &[]).1, Source::BoardSerial);
     }
 
     #[test]
@@ -276,9 +276,9 @@ mod tests {
         for uuid in
             ["", "unknown", "no uuid", "00000000-0000-0000-0000-000000000000", "03000200-0400-0500-0006-000700080009"]
         {
-            assert_eq!(of(Some("None"), Some(uuid), &macs), lowest, "{uuid}");
+            assert_eq!(identity(Some("None"), Some(uuid), &macs), lowest, "{uuid}");
         }
-        assert_eq!(of(None, None, &macs), lowest);
+        assert_eq!(identity(None, None, &macs), lowest);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn nothing_at_all() {
-        assert_eq!(of(None, None, &[]), ("deaddead-dead-dead-dead-deaddeaddead".to_owned(), Source::Nothing));
-        assert_eq!(of(None, None, &[("lo", "00:00:00:00:00:00")]).1, Source::Nothing);
+        assert_eq!(identity(None, None, &[]), ("deaddead-dead-dead-dead-deaddeaddead".to_owned(), Source::Nothing));
+        assert_eq!(identity(None, None, &[("lo", "00:00:00:00:00:00")]).1, Source::Nothing);
     }
 }

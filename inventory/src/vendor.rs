@@ -165,7 +165,7 @@ mod tests {
         system_vendor(&root, &CpuInfo::read(&root), &Smbios::parse(table))
     }
 
-    fn of(tree: &Tree) -> SystemVendor {
+    fn read_vendor(tree: &Tree) -> SystemVendor {
         with(tree, Vec::new())
     }
 
@@ -179,13 +179,14 @@ mod tests {
 
     #[test]
     fn texts() {
-        let unknown = of(&dmi(&[]));
+        let unknown = read_vendor(&dmi(&[]));
         assert_eq!((unknown.manufacturer.as_str(), unknown.serial_number.as_str()), ("unknown", "unknown"));
-        let dell = of(&dmi(&[("sys_vendor", "Dell Inc."), ("product_name", " R650 "), ("product_serial", "ABC")]));
+        let dell =
+            read_vendor(&dmi(&[("sys_vendor", "Dell Inc."), ("product_name", " R650 "), ("product_serial", "ABC")]));
         assert_eq!((dell.manufacturer.as_str(), dell.product_name.as_str()), ("Dell Inc.", "R650"));
         assert!(!dell.r#virtual);
-        assert_eq!(of(&dmi(&[("product_name", "RHEL"), ("product_family", "RHV")])).product_name, "oVirt");
-        let oracle = of(&dmi(&[("sys_vendor", "QEMU"), ("chassis_asset_tag", "OracleCloud.com")]));
+        assert_eq!(read_vendor(&dmi(&[("product_name", "RHEL"), ("product_family", "RHV")])).product_name, "oVirt");
+        let oracle = read_vendor(&dmi(&[("sys_vendor", "QEMU"), ("chassis_asset_tag", "OracleCloud.com")]));
         assert_eq!(oracle.manufacturer, "OracleCloud.com");
         assert!(oracle.r#virtual);
     }
@@ -193,19 +194,19 @@ mod tests {
     #[test]
     fn mainframes() {
         let tree = Tree::new(&[("proc/cpuinfo", "vendor_id       : IBM/S390\n")]);
-        let lpar = of(&tree);
+        let lpar = read_vendor(&tree);
         assert_eq!(
             (lpar.manufacturer.as_str(), lpar.product_name.as_str(), lpar.r#virtual),
             ("IBM/S390", "LPAR", false)
         );
         tree.add("proc/sysinfo", "VM00 Name:            ZKVM\nVM00 Control Program: z/VM    7.2.0\n");
-        let guest = of(&tree);
+        let guest = read_vendor(&tree);
         assert_eq!((guest.product_name.as_str(), guest.r#virtual), ("z/VM    7.2.0", true));
     }
 
     #[test]
     fn virtual_or_not() {
-        let is = |tree: Tree| of(&tree).r#virtual;
+        let is = |tree: Tree| read_vendor(&tree).r#virtual;
         assert!(is(Tree::new(&[("proc/cpuinfo", "flags\t: fpu hypervisor lahf\n")])));
         assert!(!is(Tree::new(&[("proc/cpuinfo", "flags\t: fpu hypervisor_not\n")])));
         let dom0 = Tree::new(&[("proc/cpuinfo", "flags\t: hypervisor\n"), ("proc/xen/capabilities", "control_d\n")]);
@@ -238,16 +239,19 @@ mod tests {
             ("x.metallic", true),
             ("r.metal-x.large", false),
         ] {
-            let found =
-                of(&dmi(&[("sys_vendor", "Amazon EC2"), ("bios_vendor", "Amazon EC2"), ("product_name", product)]));
+            let found = read_vendor(&dmi(&[
+                ("sys_vendor", "Amazon EC2"),
+                ("bios_vendor", "Amazon EC2"),
+                ("product_name", product),
+            ]));
             assert_eq!(found.r#virtual, expected, "{product}");
         }
-        assert!(of(&dmi(&[("sys_vendor", "Amazon EC2")])).r#virtual);
+        assert!(read_vendor(&dmi(&[("sys_vendor", "Amazon EC2")])).r#virtual);
     }
 
     #[test]
     fn the_first_text_that_tells_counts() {
-        let is = |fields: &[(&str, &str)]| of(&dmi(fields)).r#virtual;
+        let is = |fields: &[(&str, &str)]| read_vendor(&dmi(fields)).r#virtual;
         // The board's maker made real servers too.
         assert!(is(&[("product_name", "VirtualBox"), ("board_vendor", "Oracle Corporation")]));
         assert!(is(&[("sys_vendor", "Google"), ("product_name", "Google Compute Engine")]));

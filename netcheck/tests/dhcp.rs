@@ -182,7 +182,7 @@ fn an_earlier_lease_is_asked_for_again() {
     let got = take(&client, &request(&earlier("api", 177), &earlier("ingress", 178))).unwrap();
     assert_eq!(got.api.address, Ipv4Addr::new(192, 168, 127, 177));
     assert_eq!(got.ingress.address, Ipv4Addr::new(192, 168, 127, 178));
-    let log = dnsmasq.server.said();
+    let log = dnsmasq.server.output();
     assert!(!log.contains("DHCPDISCOVER"), "no need to look around: {log}");
 
     let again = take(&client, &request(&got.api.text, &got.ingress.text)).unwrap();
@@ -201,7 +201,7 @@ fn a_lease_of_another_network_is_refused_and_a_fresh_one_taken() {
     let got = take(&client, &request(foreign, "")).unwrap();
     assert_eq!(got.api.address.octets()[..3], [192, 168, 127]);
     assert!(got.api.text.contains("interface \"api\";"));
-    let log = dnsmasq.server.said();
+    let log = dnsmasq.server.output();
     assert!(log.contains(&format!("DHCPNAK(ens3) 10.9.8.7 {API}")), "{log}");
 }
 
@@ -228,7 +228,7 @@ fn an_exhausted_pool_is_named_with_what_was_seen() {
     assert!(text.ends_with("; is there a DHCP server on this network with addresses left?"), "{text}");
     assert!(questions > 1);
     assert_eq!(dnsmasq.given().len(), 1);
-    let log = dnsmasq.server.said();
+    let log = dnsmasq.server.output();
     assert!(log.contains("no address available"), "{log}");
 }
 

@@ -219,7 +219,11 @@ fn serve(image: &Image, path: &str) -> Option<Answer> {
     if path.contains("/manifests/") {
         return Some(Answer::ok(image.manifest.clone()));
     }
-    image.blobs.iter().find(|blob| path.ends_with(&Digest::of(blob).to_string())).map(|blob| Answer::ok(blob.clone()))
+    image
+        .blobs
+        .iter()
+        .find(|blob| path.ends_with(&Digest::compute(blob).to_string()))
+        .map(|blob| Answer::ok(blob.clone()))
 }
 
 #[test]
@@ -350,7 +354,7 @@ fn parts_that_are_not_what_they_should_be() {
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
     let options = ImageOptions { registries, ..lab.options("none") };
     let failure = |kind: &str| lab.failure(&options, &format!("192.168.126.2:5001/{kind}:1"));
-    let digest = Digest::of(&image.blobs[1]);
+    let digest = Digest::compute(&image.blobs[1]);
     let layer = format!("layer {digest}");
     assert_eq!(failure("long").to_string(), format!("{layer} has 100001 bytes, its descriptor says 100000"));
     assert_eq!(failure("short").to_string(), format!("{layer} has 99999 bytes, its descriptor says 100000"));
@@ -363,7 +367,7 @@ fn parts_that_are_not_what_they_should_be() {
     );
     assert_eq!(failure("huge").to_string(), "manifest 1 is longer than 4194304 bytes");
     assert_eq!(failure("html").to_string(), "manifest 1 is of no use");
-    let other = Digest::of(b"other");
+    let other = Digest::compute(b"other");
     let error = lab.failure(&options, &format!("192.168.126.2:5001/good@{other}"));
     assert!(
         matches!(&error, FetchError::Damaged { subject: Subject::Manifest(selector), .. } if *selector == other.to_string()),

@@ -391,7 +391,7 @@ fn three_hundred_addresses_are_checked_without_loss_of_our_making() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/16"]);
     let b = segment.host("b", B, &["10.0.0.2/16"]);
-    b.own("10.0.8.0/22");
+    b.answer_for("10.0.8.0/22");
     let id = |n: u32| format!("{n:08x}-0000-0000-0000-000000000000");
     let hosts: Vec<_> = (0..300).map(|n| asked(&id(n), B, &[&format!("10.0.{}.{}", 8 + n / 256, n % 256)])).collect();
     let report = check_with(&a, &hosts, &options());

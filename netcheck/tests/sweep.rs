@@ -124,7 +124,7 @@ fn a_sweep_finds_all_that_is_there_and_nothing_else() {
     let a = segment.host("a", A, &["10.0.0.1/24", "10.0.0.7/24", "192.0.2.1/32"]);
     segment.connect(&a, "ens4", "52:54:00:aa:bb:14", 1500, &["10.0.0.8/24"]);
     let b = segment.host("b", B, &["10.0.0.2/24", "10.0.0.9/24"]);
-    b.own("10.0.0.64/30");
+    b.answer_for("10.0.0.64/30");
     let _c = segment.host("c", C, &["10.0.0.9/24", "10.0.0.7/24"]);
     let findings = swept(&a, "10.0.0.0/24");
     let entry = |last, ours: Option<&str>, macs: &[&str]| Occupied {
@@ -157,9 +157,9 @@ fn nmap_finds_the_same() {
     let b = segment.host("b", B, &["10.0.0.2/22"]);
     let c = segment.host("c", C, &["10.0.3.254/22", "10.0.0.2/22"]);
     for network in ["10.0.0.100/32", "10.0.0.128/28", "10.0.1.255/32", "10.0.2.0/30"] {
-        b.own(network);
+        b.answer_for(network);
     }
-    c.own("10.0.3.64/26");
+    c.answer_for("10.0.3.64/26");
     for network in ["10.0.0.0/24", "10.0.0.0/22"] {
         let findings = swept(&a, network);
         let Some(up) = nmap(&a, network) else { return };
@@ -175,7 +175,7 @@ fn a_slash_16_is_swept_whole_within_a_minute() {
     let a = segment.host("a", A, &["10.7.0.1/16"]);
     let b = segment.host("b", B, &["10.7.0.2/16"]);
     for network in ["10.7.4.0/24", "10.7.128.0/20", "10.7.255.252/31"] {
-        b.own(network);
+        b.answer_for(network);
     }
     // At the usual rate two questions for each address are sent within the deadline.
     let usual = SweepOptions::default();

@@ -40,7 +40,7 @@ fn an_installed_disk_has_one_entry_that_is_first_and_next() {
         .disk(disk)
         .start()
         .unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     let show = |facts: &mut Facts| facts.text("landfall boot-order show");
     println!("before:\n{}", show(&mut facts));
     let before = entries(&mut facts);

@@ -229,7 +229,7 @@ fn each_dirty_disk_ends_installed_or_refused_and_no_other_changes() {
     let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());
     leftovers(dir.path());
     let mut vm = start(dir.path());
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     // Disks on USB are looked for a second after the others.
     let nodes = facts.until(|inventory| {
         let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();

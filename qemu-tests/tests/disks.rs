@@ -78,7 +78,7 @@ fn a_disk_erases_itself_or_says_that_it_cannot() {
         .with("-device", "nvme-ns,bus=both,nsid=2,drive=second")
         .start()
         .unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     let [alone, ata, virtio] = ["ALONE", "PLAIN-ATA", "PLAIN-VIRTIO"].map(|serial| node(&mut facts, serial));
 
     fill(&mut facts, &alone);
@@ -132,7 +132,7 @@ fn a_disk_under_an_idle_array_is_measured_and_one_in_use_is_not() {
         .disk(disk(dir.path(), "HALF-2", Bus::Virtio))
         .start()
         .unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     let half = node(&mut facts, "HALF-1");
     facts.make_mirror();
     let before = sum(&mut facts, &half);

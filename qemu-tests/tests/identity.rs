@@ -54,7 +54,7 @@ fn equal_board_serials_make_equal_ids_until_an_operator_names_them() {
     let mut running: Vec<(Vm, String)> =
         machines.into_iter().map(|(machine, expected)| (machine.start().unwrap(), expected)).collect();
     for (vm, expected) in &mut running {
-        assert_eq!(Facts::of(vm).text("landfall inventory --host-id"), *expected, "{}", vm.name());
+        assert_eq!(Facts::ask(vm).text("landfall inventory --host-id"), *expected, "{}", vm.name());
     }
     println!("identity, five machines: {:.1} s", began.elapsed().as_secs_f64());
 }
@@ -66,7 +66,7 @@ fn what_boards_share_is_no_identity() {
     // Hosts are known by this one: it stays their id, with a warning.
     let mut shared = machine("shared", UUID, "To be filled by O.E.M.").start().unwrap();
     let by_uuid = format!("{} system-uuid\n", UUID.to_lowercase());
-    assert_eq!(Facts::of(&mut placeholder).text("landfall inventory --host-id 2>&1"), by_uuid);
-    let said = Facts::of(&mut shared).text("landfall inventory --host-id 2>&1");
+    assert_eq!(Facts::ask(&mut placeholder).text("landfall inventory --host-id 2>&1"), by_uuid);
+    let said = Facts::ask(&mut shared).text("landfall inventory --host-id 2>&1");
     assert!(said.contains("landfall.host_id=") && said.ends_with(" board-serial\n"), "{said}");
 }

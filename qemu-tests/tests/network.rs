@@ -100,7 +100,7 @@ fn echo(address: &str) -> Value {
     json!({"average_rtt_ms": 1.0, "remote_ip_address": address, "successful": true})
 }
 
-fn lost(address: &str) -> Value {
+fn no_echo(address: &str) -> Value {
     json!({"packet_loss_percentage": 100.0, "remote_ip_address": address})
 }
 
@@ -130,7 +130,7 @@ fn bonds_and_vlans_probe_and_ports_of_bonds_do_not() {
             .with("-device", format!("virtio-net-pci,netdev={end}{index},mac={mac},romfile="));
     }
     let mut vm = builder.start().unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     println!("network, guest up: {:.1} s", began.elapsed().as_secs_f64());
     let [a1, a2, s1, s2] =
         [(1, 1), (2, 1), (1, 2), (2, 2)].map(|(cable, end)| facts.interface(&format!("52:54:00:00:0{cable}:0{end}")));
@@ -208,7 +208,7 @@ fn counters(facts: &mut Facts, host: &str, device: &str, way: &str) -> Vec<u64> 
 fn faults_are_seen_and_loss_and_delay_measured_over_vlans() {
     let began = Instant::now();
     let mut vm = machine("vlan").virtual_time().start().unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     println!("network, guest up: {:.1} s", began.elapsed().as_secs_f64());
     run(
         &mut facts,
@@ -249,7 +249,7 @@ fn faults(facts: &mut Facts) {
 
     run(facts, "ip -n b link set ens3.100 down");
     let found = check(facts, "a", &both);
-    let down = host(ID_B, Value::Null, json!([lost(B4), lost(B6)]), Value::Null);
+    let down = host(ID_B, Value::Null, json!([no_echo(B4), no_echo(B6)]), Value::Null);
     facts.compare("one host down", &found, &reports(&[c(), down.clone()]));
     run(facts, "ip -n b link set ens3.100 up; own b ens3.100 fd00:100::2/64");
 
@@ -276,13 +276,13 @@ fn faults(facts: &mut Facts) {
         watch b ens3.100 ingress protocol ip flower ip_proto icmp action pass",
     );
     let found = check(facts, "a", &both);
-    let filtered = host(ID_B, l2, json!([lost(B4), echo(B6)]), Value::Null);
+    let filtered = host(ID_B, l2, json!([no_echo(B4), echo(B6)]), Value::Null);
     facts.compare("echoes blocked one way", &found, &reports(&[c(), filtered]));
     assert_eq!(counters(facts, "b", nic, "ingress"), [10], "B heard A's echoes");
     let found = check(facts, "b", &[asked(ID_C, MAC_A, &["10.0.100.1"])]);
     let from_b = json!([json!({"outgoing_ip_address": B4, "outgoing_nic": nic, "remote_ip_address": "10.0.100.1",
         "remote_mac": MAC_A, "successful": true})]);
-    let blind = host(ID_C, from_b, json!([lost("10.0.100.1")]), Value::Null);
+    let blind = host(ID_C, from_b, json!([no_echo("10.0.100.1")]), Value::Null);
     facts.compare("echoes blocked one way, from B", &found, &reports(&[blind]));
     run(facts, "tc b qdisc del dev ens3.100 clsact");
 

@@ -129,7 +129,7 @@ fn network_manager_brings_up_what_nmstate_says_on_the_host_with_the_addresses() 
             .with("-device", format!("virtio-net-pci,netdev=n{index},mac=52:54:00:aa:00:0{index},romfile="));
     }
     let mut vm = builder.start().unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     println!("static network, guest up: {:.1} s", began.elapsed().as_secs_f64());
     write_files(&mut facts);
     facts.run(

@@ -365,7 +365,7 @@ impl Serve {
                 tracing::warn!("hosts are told {url}, but only this machine reaches {address}: --listen lets them in");
             }
             let tls = match (self.tls, &self.tls_cert, &self.tls_key) {
-                (Some(TlsKind::SelfSigned), ..) => Some(Tls::own(&state_dir, &names(&url, address))?),
+                (Some(TlsKind::SelfSigned), ..) => Some(Tls::with_local_authority(&state_dir, &names(&url, address))?),
                 (None, Some(certificate), Some(key)) => Some(Tls::given(certificate, key, self.tls_ca.as_deref())?),
                 _ => None,
             };

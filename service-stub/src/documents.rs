@@ -109,14 +109,14 @@ pub(crate) fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Res
 pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let added = cluster.filter(|cluster| cluster.day2() && ignition_endpoint::is_elsewhere(cluster, false));
-    let endpoint = added.and_then(|cluster| Endpoint::of(false, cluster, record));
+    let endpoint = added.and_then(|cluster| Endpoint::for_host(false, cluster, record));
     let mut config = match (endpoint, &service.settings.cluster_files) {
         (Some(endpoint), _) => added_node(&endpoint, record),
         (None, Some(files)) => node_of_cluster(files, model, cluster.map(AsRef::as_ref), record)?,
         (None, None) => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
     let rendezvous = service.settings.rendezvous.as_ref();
-    if rendezvous.is_some_and(|rendezvous| rendezvous.own == Some(record.host.id)) {
+    if rendezvous.is_some_and(|rendezvous| rendezvous.serving_host == Some(record.host.id)) {
         // There is no service any more when it boots: nothing may be fetched from one, or be reported to one.
         (config.pointer, config.beacon) = (None, None);
         let role_config = config

@@ -18,7 +18,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// The place for a host of the cluster; none where no control plane was brought up, which would be it.
-    pub(crate) fn of(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
+    pub(crate) fn for_host(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
         if !is_elsewhere(cluster, with_control_plane) {
             return None;
         }
@@ -137,10 +137,13 @@ mod tests {
         let cluster = Cluster { name: "far".into(), base_dns_domain: "example.com".into(), ..Cluster::default() };
         let mut cluster = ClusterRecord::new(ClusterState::AddingHosts, cluster, Secret::default());
         let url = |cluster: &ClusterRecord, host: &HostRecord| {
-            Endpoint::of(false, cluster, host).map(|endpoint| endpoint.url)
+            Endpoint::for_host(false, cluster, host).map(|endpoint| endpoint.url)
         };
         assert_eq!(url(&cluster, &host), None, "this service has the configs");
-        assert_eq!(Endpoint::of(true, &cluster, &host).unwrap().url, "http://api.far.example.com:22624/config/worker");
+        assert_eq!(
+            Endpoint::for_host(true, &cluster, &host).unwrap().url,
+            "http://api.far.example.com:22624/config/worker"
+        );
         cluster.course.imported = true;
         cluster.course.api_vip_dns_name = "192.0.2.9".into();
         assert_eq!(url(&cluster, &host).unwrap(), "http://192.0.2.9:22624/config/worker");
@@ -150,7 +153,7 @@ mod tests {
         cluster.settings.insert("ignition_endpoint".into(), json!({"url": "https://cfg.example.com/x/"}));
         host.ignition_endpoint_token = Secret::new("t0ken");
         host.ignition_endpoint_headers = vec![("X-Key".into(), Secret::new("v"))];
-        let request = serde_json::to_value(Endpoint::of(false, &cluster, &host).unwrap().request(&host)).unwrap();
+        let request = serde_json::to_value(Endpoint::for_host(false, &cluster, &host).unwrap().request(&host)).unwrap();
         let headers = json!([{"key": "Authorization", "value": "Bearer t0ken"}, {"key": "X-Key", "value": "v"}]);
         let expected = json!({"url": "https://cfg.example.com/x/gpu", "ignition_endpoint_token": "t0ken", "request_headers": headers});
         assert_eq!(request, expected);

@@ -41,7 +41,7 @@ enum Owner {
 }
 
 impl Owner {
-    fn of(call: &Call) -> Result<Self, Refusal> {
+    fn from_call(call: &Call) -> Result<Self, Refusal> {
         let cluster = call.cluster_id()?;
         if call.query_one_of("logs_type", &["host", "controller"])? == "controller" {
             return Ok(Self::Controller(cluster));
@@ -90,12 +90,12 @@ const PARTIAL_SUFFIX: &str = ".part";
 /// A file that is removed again unless it is kept.
 struct Partial {
     path: PathBuf,
-    kept: bool,
+    is_complete: bool,
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.is_complete {
             // What can't be removed now is at the next start.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -115,7 +115,7 @@ impl Upload {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let path = directory.join(format!("{:016x}{PARTIAL_SUFFIX}", fastrand::u64(..)));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Self { multipart, file, partial: Partial { path, kept: false } })
+        Ok(Self { multipart, file, partial: Partial { path, is_complete: false } })
     }
 
     fn feed(mut self, piece: &[u8]) -> Result<Self, MultipartError> {
@@ -129,7 +129,7 @@ impl Upload {
         multipart.finish()?;
         file.sync_all()?;
         std::fs::rename(&partial.path, directory.join(FILE_NAME))?;
-        partial.kept = true;
+        partial.is_complete = true;
         for directory in directory.ancestors().take_while(|path| path.starts_with(state)) {
             File::open(directory)?.sync_all()?;
         }
@@ -179,7 +179,7 @@ pub(crate) async fn upload(State(service): Shared, params: RawPathParams, reques
 }
 
 async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answer, Refusal> {
-    let owner = Owner::of(&call)?;
+    let owner = Owner::from_call(&call)?;
     owner.check(&service)?;
     let state = service.store.directory().to_owned();
     let directory = owner.directory(&state);
@@ -279,9 +279,10 @@ fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let record = model.clusters.get(&id);
     let record = record.ok_or_else(|| Refusal::not_found(format!("cluster {id} was not found")))?;
     let state = service.store.directory();
-    let kept = |owner: Owner, name: &str| media::stored(&owner.directory(state).join(FILE_NAME), &plain(name));
+    let stored_log = |owner: Owner, name: &str| media::stored(&owner.directory(state).join(FILE_NAME), &plain(name));
     let cluster = &record.cluster.name;
-    let of_host = |host: &HostRecord| kept(Owner::Host(id, host.key()), &format!("{}.tar.gz", label(cluster, host)));
+    let of_host =
+        |host: &HostRecord| stored_log(Owner::Host(id, host.key()), &format!("{}.tar.gz", label(cluster, host)));
     let missing = |what: &str| {
         let message = format!("{what} were not found");
         move |error: io::Error| match error.kind() {
@@ -293,7 +294,7 @@ fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     match kind {
         "controller" => {
             let name = format!("{cluster}_{id}_controller.tar.gz");
-            kept(Owner::Controller(id), &name).map_err(missing(&format!("Controller Logs for cluster {id}")))
+            stored_log(Owner::Controller(id), &name).map_err(missing(&format!("Controller Logs for cluster {id}")))
         }
         "host" => {
             let wanted = call.query_uuid("host_id")?;
@@ -306,7 +307,7 @@ fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
         _ => {
             let mut files = log_archive::records(service, &model, record)?;
             let pack = || -> io::Result<Offer> {
-                files.extend(if_there(kept(Owner::Controller(id), "controller_logs.tar.gz"))?);
+                files.extend(if_there(stored_log(Owner::Controller(id), "controller_logs.tar.gz"))?);
                 for host in &hosts {
                     let Some(file) = if_there(of_host(host))? else { continue };
                     files.push(log_archive::tar(vec![file], plain(&format!("{}.tar", label(cluster, host))))?);

@@ -49,7 +49,7 @@ fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostR
             continue;
         }
         let others = |role| roles.iter().enumerate().filter(|(other, own)| *other != index && **own == role).count();
-        let fits = |role| enough(inventories[index], requirements.of(version, role, single_node));
+        let fits = |role| enough(inventories[index], requirements.role_needs(version, role, single_node));
         roles[index] = if cluster.day2() {
             HostRole::Worker
         } else if others(HostRole::Master) < wanted && fits(HostRole::Master) {

@@ -125,7 +125,7 @@ async fn admit(State(service): Shared, request: Request, next: Next) -> Response
     if let Err(refusal) = service.settings.hosts.check(uri, headers).and_then(|()| limits::check(uri, headers)) {
         return refusal.into_response();
     }
-    let place = match service.gates.enter(Kind::of(request.method(), request.uri().path())).await {
+    let place = match service.gates.enter(Kind::classify(request.method(), request.uri().path())).await {
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };

@@ -94,7 +94,7 @@ impl Service {
             disabled_validations: &settings.disabled_validations,
             with_control_plane,
             await_controller: settings.await_controller,
-            own_host: rendezvous.and_then(|rendezvous| rendezvous.own),
+            own_host: rendezvous.and_then(|rendezvous| rendezvous.serving_host),
             started: self.started,
             presences: self.store.presences(),
             state_directory: self.store.directory(),

@@ -112,7 +112,7 @@ impl World {
     }
 
     /// A text field of a host, as the document it is.
-    fn kept(&self, host: HostId, name: &str) -> Value {
+    fn host_text(&self, host: HostId, name: &str) -> Value {
         serde_json::from_str(self.host(host)[name].as_str().unwrap_or("null")).unwrap()
     }
 
@@ -176,7 +176,7 @@ fn nothing_is_installed_before_disk_and_images_are_known() {
     assert_eq!(world.reply(host, Disk, 0, "[]"), 400);
     assert_eq!(world.reply(host, Disk, 0, &json!({"path": DISK, "io_sync_duration": 11}).to_string()), 204);
     let speed = json!({"tested": true, "speed_ms": 11});
-    assert_eq!(world.kept(host, "disks_info"), json!({DISK: {"path": DISK, "disk_speed": speed}}));
+    assert_eq!(world.host_text(host, "disks_info"), json!({DISK: {"path": DISK, "disk_speed": speed}}));
     assert_eq!(world.count("disk_speed_slower_than_supported"), 1, "told, and no more");
     assert_eq!(world.host(host)["status"], "preparing-for-installation");
 
@@ -189,7 +189,7 @@ fn nothing_is_installed_before_disk_and_images_are_known() {
     assert_eq!(asked["images"], json!(["r.io/b:1"]), "those not tried yet");
     assert_eq!(world.kinds(host), [], "it runs");
     assert_eq!(reply(&[image("r.io/b:1", "failure")]), 204);
-    assert_eq!(world.kept(host, "images_status")["r.io/b:1"]["result"], "failure");
+    assert_eq!(world.host_text(host, "images_status")["r.io/b:1"]["result"], "failure");
     assert_eq!(world.count("image_status_updated"), 2);
     assert_eq!(world.status(), "ready", "it failed to prepare");
     assert_eq!(world.host(host)["status"], "known");
@@ -208,7 +208,7 @@ fn a_disk_that_cannot_be_measured_is_not_installed_to() {
     let host = world.hosts[0];
     assert_eq!(world.install(), 202);
     assert_eq!(world.reply(host, StepType::InstallationDiskSpeedCheck, 1, "no JSON"), 204);
-    assert_eq!(world.kept(host, "disks_info")[DISK]["disk_speed"]["exit_code"], 1);
+    assert_eq!(world.host_text(host, "disks_info")[DISK]["disk_speed"]["exit_code"], 1);
     assert_eq!((world.host(host)["status"].as_str(), world.status().as_str()), (Some("insufficient"), "insufficient"));
     let reset = |id: &str| {
         let path = format!("{}/actions/reset-validation/{id}", world.host_path(host));
@@ -343,12 +343,12 @@ fn what_a_host_says_of_tang_and_of_the_api_is_kept() {
     let host = world.hosts[0];
     let answer = json!({"is_success": true, "tang_server_response": [{"tang_url": "http://t/adv/x", "payload": "e30", "signatures": []}]});
     assert_eq!(world.reply(host, StepType::TangConnectivityCheck, 0, &answer.to_string()), 204);
-    assert_eq!(world.kept(host, "tang_connectivity")["is_success"], true);
+    assert_eq!(world.host_text(host, "tang_connectivity")["is_success"], true);
     assert_eq!(world.reply(host, StepType::TangConnectivityCheck, -1, r#"{"tang_server_response":null}"#), 204);
     assert_eq!(world.host(host)["tang_connectivity"], "why", "the error's text");
     let answer = json!({"is_success": true, "url": "http://api:22624/config/worker", "ignition": "{}"});
     assert_eq!(world.reply(host, StepType::ApiVipConnectivityCheck, 0, &answer.to_string()), 204);
-    assert_eq!(world.kept(host, "api_vip_connectivity"), answer);
+    assert_eq!(world.host_text(host, "api_vip_connectivity"), answer);
     assert_eq!(world.reply(host, StepType::ApiVipConnectivityCheck, 0, "[]"), 400);
 }
 
@@ -432,7 +432,7 @@ fn a_request_without_the_time_leaves_the_one_before() {
     let world = single(StepOptions::default());
     let host = world.hosts[0];
     let synced = || {
-        let all = world.kept(host, "validations_info");
+        let all = world.host_text(host, "validations_info");
         let list = all["network"].as_array().unwrap();
         list.iter().find(|one| one["id"] == "time-synced-between-host-and-service").unwrap()["status"].clone()
     };

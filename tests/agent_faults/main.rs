@@ -32,7 +32,7 @@ const WORKERS: usize = 16;
 /// A row of the table as it came out.
 struct Seen {
     fault: &'static str,
-    said: String,
+    message: String,
     recovery: Duration,
     before_kib: i64,
     after_kib: i64,
@@ -66,7 +66,7 @@ fn suffer(
     let complaints = agent.complaints().len();
     break_it();
     wait(&format!("{fault}: complaints of the agent"), LIMIT, || agent.complaints().len() >= complaints + 2);
-    let said = agent.complaints().pop().unwrap_or_default();
+    let message = agent.complaints().pop().unwrap_or_default();
     let mended = Instant::now();
     mend_it();
     polls_on("polls again");
@@ -76,7 +76,7 @@ fn suffer(
         agent.memory_kib() <= before_kib + MEMORY_SLACK_KIB
     });
     assert!(agent.is_alive(), "{fault}");
-    Seen { fault, said, recovery, before_kib, after_kib: agent.memory_kib() }
+    Seen { fault, message, recovery, before_kib, after_kib: agent.memory_kib() }
 }
 
 fn answers(fault: &'static str, mode: Mode) -> Row<'static> {
@@ -140,16 +140,16 @@ fn step(fault: &'static str, harm: fn(i32), expected: &'static str) -> Row<'stat
         let recovery = begun.elapsed();
         let reply = service.reply("endpoint-1").unwrap();
         // One that gets no memory may still be able to say so.
-        let said =
+        let message =
             format!("{} {}", reply["error"].as_str().unwrap().trim(), reply["output"].as_str().unwrap_or_default());
-        let said = said.replace('\n', "; ");
-        assert!(said.contains(expected), "{fault}: {said}");
+        let message = message.replace('\n', "; ");
+        assert!(message.contains(expected), "{fault}: {message}");
         wait(fault, LIMIT, || service.polls() >= polls + 3);
         wait(&format!("{fault}: memory given back"), seconds(20), || {
             agent.memory_kib() <= before_kib + MEMORY_SLACK_KIB
         });
         assert!(agent.is_alive());
-        Seen { fault, said, recovery, before_kib, after_kib: agent.memory_kib() }
+        Seen { fault, message, recovery, before_kib, after_kib: agent.memory_kib() }
     };
     (fault, Box::new(run))
 }
@@ -213,18 +213,18 @@ fn media_pulled(dir: &Path) -> Seen {
         service.reply(id).unwrap()
     };
     assert_eq!(ask("dns-0").get("exit_code"), None, "{}", agent.log());
-    let mut said = String::new();
+    let mut message = String::new();
     let pull = || {
         fs::remove_file(&medium).unwrap();
         let reply = ask("dns-1");
         assert_eq!(reply["exit_code"], 256);
-        said = reply["error"].as_str().unwrap().to_owned();
+        message = reply["error"].as_str().unwrap().to_owned();
         ask("dns-2");
     };
     let seen = suffer(fault, &service, &mut agent, pull, insert);
     assert_eq!(ask("dns-3").get("exit_code"), None);
     fs::remove_file(&medium).unwrap();
-    Seen { said, ..seen }
+    Seen { message, ..seen }
 }
 
 /// What it writes itself, when told to, must not be what ends it.
@@ -255,7 +255,7 @@ fn log_full(dir: &Path) -> Seen {
     assert!(agent.is_alive());
     let log = fs::read_to_string(agent.root().join("var/log/agent_registration.log")).unwrap();
     assert!(log.contains("registered"), "{log}");
-    Seen { fault, said: error.to_string(), recovery: begun.elapsed(), before_kib, after_kib: agent.memory_kib() }
+    Seen { fault, message: error.to_string(), recovery: begun.elapsed(), before_kib, after_kib: agent.memory_kib() }
 }
 
 fn rows(certificates: &Certificates) -> Vec<Row<'_>> {
@@ -319,12 +319,12 @@ fn whatever_goes_wrong_the_agent_polls_on() {
     let mut page = String::new();
     let mut table = table.into_inner().unwrap();
     table.sort_by_key(|seen| rows.iter().position(|(fault, _)| *fault == seen.fault));
-    for Seen { fault, said, recovery, before_kib, after_kib } in &table {
+    for Seen { fault, message, recovery, before_kib, after_kib } in &table {
         // From where a log line says what went wrong.
-        let said = said.split_once("error=").map_or(said.as_str(), |(_, said)| said);
-        let said = said.split_once("/instructions").map_or(said, |(_, said)| said);
+        let message = message.split_once("error=").map_or(message.as_str(), |(_, message)| message);
+        let message = message.split_once("/instructions").map_or(message, |(_, message)| message);
         let recovery = recovery.as_secs_f64();
-        writeln!(page, "{fault:28} {recovery:5.1} s  {before_kib:5} -> {after_kib:5} KiB  {said}").unwrap();
+        writeln!(page, "{fault:28} {recovery:5.1} s  {before_kib:5} -> {after_kib:5} KiB  {message}").unwrap();
     }
     println!("{page}");
     assert_eq!(table.len(), rows.len());

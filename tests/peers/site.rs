@@ -72,7 +72,7 @@ impl Site {
 
     /// Questions and answers of the name server so far. It has no upstream, so it refuses what it does not know, AAAA above all.
     pub fn name_server_log(&self) -> String {
-        self.names.said()
+        self.names.output()
     }
 
     /// What hosts call the service.

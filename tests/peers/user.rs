@@ -116,14 +116,14 @@ impl Api {
             if enough(&state) {
                 return state;
             }
-            assert!(Instant::now() < end, "never came: {what}; at last {}", told(&state));
+            assert!(Instant::now() < end, "never came: {what}; at last {}", summary(&state));
             thread::sleep(Duration::from_millis(500));
         }
     }
 }
 
 /// Of hosts and clusters what people look at first.
-fn told(state: &Value) -> String {
+fn summary(state: &Value) -> String {
     let one = |state: &Value| {
         let words = ["status", "status_info", "progress"].map(|name| state[name].to_string());
         format!("{} {}", words.join(" "), failures(&state["validations_info"]).join("; "))

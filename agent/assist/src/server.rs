@@ -74,7 +74,7 @@ pub(crate) struct Server<'a> {
     running: BTreeMap<u32, Running>,
     last: u32,
     /// Forgotten while they ran.
-    left: Vec<Running>,
+    detached: Vec<Running>,
     privates: Vec<Pid>,
     mounted: Vec<PathBuf>,
 }
@@ -86,7 +86,7 @@ impl<'a> Server<'a> {
             private,
             running: BTreeMap::new(),
             last: 0,
-            left: Vec::new(),
+            detached: Vec::new(),
             privates: Vec::new(),
             mounted: Vec::new(),
         }
@@ -106,7 +106,7 @@ impl<'a> Server<'a> {
     }
 
     fn reap(&mut self) {
-        self.left.retain_mut(|program| matches!(program.status(), Ok(None)));
+        self.detached.retain_mut(|program| matches!(program.status(), Ok(None)));
         let ended = |private: &Pid| waitpid(*private, Some(WaitPidFlag::WNOHANG)).is_ok_and(|how| how.pid().is_none());
         self.privates.retain(ended);
     }
@@ -119,7 +119,7 @@ impl<'a> Server<'a> {
             Request::SignalTree(id, signal) => done(self.program(id)?.signal_tree(ending(signal)?))?,
             Request::TreeRuns(id) => Reply::Runs(self.program(id)?.tree_runs()?),
             Request::Forget(id) => {
-                self.left.extend(self.running.remove(&id));
+                self.detached.extend(self.running.remove(&id));
                 Reply::Done
             }
             Request::Remount { path, flags } => {
@@ -153,7 +153,7 @@ impl<'a> Server<'a> {
             return Err(refused(&format_args!("start {} with {:?}", start.program, start.arguments)));
         }
         let outputs = descriptors.try_into().map_err(|_| Errno::EBADF)?;
-        if self.running.len() + self.left.len() >= MAX_RUNNING {
+        if self.running.len() + self.detached.len() >= MAX_RUNNING {
             return Err(Errno::EAGAIN.into());
         }
         let program = Running::start(start, outputs)?;

@@ -14,18 +14,18 @@ struct Walk {
     /// Next array and number of items of this one, once looked at.
     current: Option<(u64, u64)>,
     index: u64,
-    left: u64,
+    remaining: u64,
     last: u64,
 }
 
 impl Walk {
     fn new(chain: Chain) -> Self {
-        Self { first: chain.first, array: chain.array, current: None, index: 0, left: chain.count, last: 0 }
+        Self { first: chain.first, array: chain.array, current: None, index: 0, remaining: chain.count, last: 0 }
     }
 
     fn next<B: Bytes>(&mut self, file: &mut JournalFile<B>) -> Result<Option<u64>, Fault> {
         loop {
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return Ok(None);
             }
             let offset = match std::mem::take(&mut self.first) {
@@ -35,7 +35,7 @@ impl Walk {
                 },
                 first => first,
             };
-            self.left -= 1;
+            self.remaining -= 1;
             if offset > self.last {
                 self.last = offset;
                 return Ok(Some(offset));

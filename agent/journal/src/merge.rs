@@ -77,7 +77,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(seqnum_id: [u8; 16], entry: &Entry) -> Self {
+    fn new(seqnum_id: [u8; 16], entry: &Entry) -> Self {
         Self {
             seqnum_id,
             seqnum: entry.seqnum,
@@ -212,7 +212,7 @@ impl<B: Bytes> Journal<B> {
     #[allow(clippy::should_implement_trait)] // It is lent a journal's reader, and gives what that allows.
     pub fn next(&mut self) -> Option<Found> {
         loop {
-            let place = |open: &Open<B>| open.head.as_ref().map(|entry| Place::of(open.file.seqnum_id, entry));
+            let place = |open: &Open<B>| open.head.as_ref().map(|entry| Place::new(open.file.seqnum_id, entry));
             let mut first: Option<(usize, Place)> = None;
             for (index, open) in self.open.iter().enumerate() {
                 let Some(place) = place(open) else { continue };

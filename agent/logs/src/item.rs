@@ -52,10 +52,10 @@ impl Item {
 
     /// Writes what is sent of it: as many bytes as announced, whatever has become of its source.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut exact = Exact { out, skip: self.skip, left: self.sent() };
+        let mut exact = Exact { out, skip: self.skip, remaining: self.sent() };
         self.source.write(&mut exact)?;
-        let Exact { out, left, .. } = exact;
-        io::copy(&mut io::repeat(0).take(left), out).map(drop)
+        let Exact { out, remaining, .. } = exact;
+        io::copy(&mut io::repeat(0).take(remaining), out).map(drop)
     }
 }
 
@@ -86,7 +86,7 @@ impl Source {
 struct Exact<'a> {
     out: &'a mut dyn Write,
     skip: u64,
-    left: u64,
+    remaining: u64,
 }
 
 impl Write for Exact<'_> {
@@ -95,9 +95,9 @@ impl Write for Exact<'_> {
         let skipped = self.skip.min(len);
         self.skip -= skipped;
         let rest = bytes.get(usize::try_from(skipped).unwrap_or(usize::MAX)..).unwrap_or_default();
-        let sent = usize::try_from(self.left).unwrap_or(usize::MAX).min(rest.len());
+        let sent = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
         self.out.write_all(rest.get(..sent).unwrap_or_default())?;
-        self.left -= u64::try_from(sent).unwrap_or(self.left);
+        self.remaining -= u64::try_from(sent).unwrap_or(self.remaining);
         Ok(bytes.len())
     }
 

@@ -69,13 +69,13 @@ impl Show {
         let problem_text = problem.as_ref().map(ConfigError::to_string);
         let text = if self.json {
             let value =
-                |key, value: &super::Value| json!({"value": value.shown(key), "source": value.source.to_string()});
+                |key, value: &super::Value| json!({"value": value.display(key), "source": value.source.to_string()});
             let values: Map<_, _> = config.values().map(|(key, v)| (key.to_string(), value(key, v))).collect();
             let json = json!({"schema_version": SCHEMA_VERSION, "values": values, "problem": problem_text});
             format!("{json:#}\n")
         } else {
             let line = |(key, value): (Key, &super::Value)| {
-                format!("{:<20}{}  (from {})\n", key.name(), value.shown(key), value.source)
+                format!("{:<20}{}  (from {})\n", key.name(), value.display(key), value.source)
             };
             config.values().map(line).collect()
         };

@@ -184,7 +184,7 @@ pub struct Value {
 
 impl Value {
     /// What may be shown of it.
-    pub fn shown(&self, key: Key) -> String {
+    pub fn display(&self, key: Key) -> String {
         let text = self.text.expose();
         match key {
             Key::Token => format!("(a secret of {} bytes)", text.len()),

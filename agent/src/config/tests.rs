@@ -52,7 +52,7 @@ fn the_most_deliberate_source_wins() {
     let (line, environment) = ([(Key::Url, "http://line")], [("LANDFALL_URL", "http://variable")]);
     let url = |config: &Config| {
         let value = config.get(Key::Url).unwrap();
-        (value.shown(Key::Url), value.source.to_string())
+        (value.display(Key::Url), value.source.to_string())
     };
     let all = read(&dir, &line, &environment).unwrap();
     assert_eq!(url(&all), ("http://line".into(), "the command line".into()));
@@ -63,11 +63,11 @@ fn the_most_deliberate_source_wins() {
     fs::remove_file(dir.path().join("etc/landfall/agent.toml")).unwrap();
     let kernel = read(&dir, &[], &[]).unwrap();
     assert_eq!(url(&kernel), ("http://kernel".into(), "the kernel argument landfall.url".into()));
-    assert_eq!(kernel.get(Key::InfraEnvId).unwrap().shown(Key::InfraEnvId), "last");
+    assert_eq!(kernel.get(Key::InfraEnvId).unwrap().display(Key::InfraEnvId), "last");
     fs::remove_file(dir.path().join("proc/cmdline")).unwrap();
     let oem = read(&dir, &[], &[]).unwrap();
     assert_eq!(url(&oem), ("http://oem".into(), "the SMBIOS OEM string io.landfall.url".into()));
-    assert_eq!(oem.get(Key::Token).unwrap().shown(Key::Token), "(a secret of 5 bytes)");
+    assert_eq!(oem.get(Key::Token).unwrap().display(Key::Token), "(a secret of 5 bytes)");
     fs::remove_file(dir.path().join(DMI)).unwrap();
     let last = read(&dir, &[], &[]).unwrap();
     assert_eq!(url(&last).0, "http://fw_cfg");
@@ -94,7 +94,7 @@ fn a_file_gives_everything_at_once() {
     let proxies: Vec<_> = resolved.proxies.iter().map(|(name, value)| (*name, value.expose())).collect();
     let http = "http://u:pass@p:1";
     assert_eq!(proxies, [("HTTP_PROXY", http), ("http_proxy", http), ("NO_PROXY", "x"), ("no_proxy", "x")]);
-    let shown: String = config.values().map(|(key, value)| value.shown(key)).collect();
+    let shown: String = config.values().map(|(key, value)| value.display(key)).collect();
     assert!(!shown.contains("t0ken") && !shown.contains("pass") && !shown.contains("u:p@"), "{shown}");
 }
 
@@ -168,7 +168,7 @@ fn a_bare_insecure_is_true_and_the_hosts_name_is_none_of_ours() {
     )]);
     let config = read(&dir, &[], &[]).unwrap();
     assert_eq!(config.values().map(|(key, _)| key).collect::<Vec<_>>(), [Key::Insecure]);
-    assert_eq!(config.get(Key::Insecure).unwrap().shown(Key::Insecure), "true");
+    assert_eq!(config.get(Key::Insecure).unwrap().display(Key::Insecure), "true");
 }
 
 proptest! {
@@ -183,7 +183,7 @@ proptest! {
         fs::remove_file(dir.path().join("etc/landfall/agent.toml")).unwrap();
         if let Ok(config) = read(&dir, &[], &[]) {
             for (key, value) in config.values() {
-                prop_assert!(!value.shown(key).contains(|c: char| c.is_control() && c != '\n' && c != '\r' && c != '\t'));
+                prop_assert!(!value.display(key).contains(|c: char| c.is_control() && c != '\n' && c != '\r' && c != '\t'));
             }
         }
     }

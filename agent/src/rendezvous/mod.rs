@@ -95,7 +95,7 @@ enum Candidates {
 }
 
 impl Candidates {
-    fn of(place: &Place) -> Result<Self, mdns_sd::Error> {
+    fn browse(place: &Place) -> Result<Self, mdns_sd::Error> {
         Ok(match place {
             Place::At(url) => Self::Known(url.clone()),
             Place::Announced => {
@@ -194,7 +194,7 @@ pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> 
         tracing::warn!("rendezvous_unsigned: whoever answers first on this network is taken for the service");
     }
     let asker = Asker::new(trust, config)?;
-    let mut candidates = Candidates::of(place)?;
+    let mut candidates = Candidates::browse(place)?;
     let notifier = Notifier::from_env();
     notifier.ready();
     let mut last = String::new();

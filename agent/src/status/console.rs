@@ -1,7 +1,7 @@
 //! The block of lines for who stands in front of the machine.
 
 use super::replace;
-use super::view::{Told, View};
+use super::view::{Configured, View};
 use std::{
     fmt::Write as _,
     fs::{self, OpenOptions},
@@ -71,26 +71,26 @@ pub(super) fn block(view: &View) -> String {
         line("host", &id.to_string());
     }
     line("addresses", &if view.addresses.is_empty() { "none".to_owned() } else { view.addresses.join("  ") });
-    let service = match (snapshot.filter(|_| alive), &view.told) {
+    let service = match (snapshot.filter(|_| alive), &view.configured) {
         (Some(now), _) => {
             let registered = if now.registered.is_some() { ", this host is registered" } else { "" };
             format!("{}: {}{registered}", now.service.url, now.service.state.as_str())
         }
-        (None, Told::Service(url)) => url.clone(),
-        (None, Told::Rendezvous(place)) => format!("the rendezvous tells it: {place}"),
-        (None, Told::Nothing | Told::Unusable(_)) => {
+        (None, Configured::Service(url)) => url.clone(),
+        (None, Configured::Rendezvous(place)) => format!("the rendezvous tells it: {place}"),
+        (None, Configured::Nothing | Configured::Unusable(_)) => {
             snapshot.map_or_else(|| "none".to_owned(), |now| now.service.url.clone())
         }
     };
     line("service", &service);
-    let agent = match (snapshot, &view.told) {
+    let agent = match (snapshot, &view.configured) {
         (Some(now), _) if alive => {
             let steps: Vec<_> = now.running.iter().map(|running| running.step_type.to_string()).collect();
             if steps.is_empty() { "runs".to_owned() } else { format!("runs {}", steps.join(", ")) }
         }
-        (_, Told::Rendezvous(_)) if view.agent_starts => "asks the rendezvous".to_owned(),
+        (_, Configured::Rendezvous(_)) if view.agent_starts => "asks the rendezvous".to_owned(),
         (_, _) if view.agent_starts => "starts".to_owned(),
-        (None, Told::Nothing) => "off: nothing names a service".to_owned(),
+        (None, Configured::Nothing) => "off: nothing names a service".to_owned(),
         (Some(_), _) => "does not run any more".to_owned(),
         (None, _) => "does not run".to_owned(),
     };
@@ -100,7 +100,7 @@ pub(super) fn block(view: &View) -> String {
         Some(false) => line("rendezvous", "this host has the rack's plan, and does not serve"),
         None => (),
     }
-    if let (Told::Unusable(why), false) = (&view.told, alive) {
+    if let (Configured::Unusable(why), false) = (&view.configured, alive) {
         line("error", why);
     }
     let Some(now) = snapshot else {
@@ -154,11 +154,11 @@ mod tests {
 
     #[test]
     fn the_block_says_what_the_host_does() {
-        let url = || Told::Service("https://s".into());
+        let url = || Configured::Service("https://s".into());
         // What the agent is told, whether its unit and the rack's service run, what the agent said; the lines of it.
-        let place = || Told::Rendezvous("192.0.2.1".parse().unwrap());
-        let rows: [(Told, bool, Option<bool>, _, &str); 9] = [
-            (Told::Nothing, false, None, None, "service none|agent off: nothing names a service"),
+        let place = || Configured::Rendezvous("192.0.2.1".parse().unwrap());
+        let rows: [(Configured, bool, Option<bool>, _, &str); 9] = [
+            (Configured::Nothing, false, None, None, "service none|agent off: nothing names a service"),
             (url(), false, None, None, "service https://s|agent does not run"),
             (url(), true, None, None, "service https://s|agent starts"),
             (
@@ -177,14 +177,14 @@ mod tests {
                 "service the rendezvous tells it: http://192.0.2.1:8090|agent does not run|rendezvous this host serves the rack",
             ),
             (
-                Told::Unusable("infra_env_id: no".into()),
+                Configured::Unusable("infra_env_id: no".into()),
                 false,
                 None,
                 None,
                 "service none|agent does not run|error infra_env_id: no",
             ),
             (
-                Told::Nothing,
+                Configured::Nothing,
                 true,
                 None,
                 agent(true),
@@ -198,11 +198,17 @@ mod tests {
                 agent(false),
                 "service https://s|agent does not run any more|error inventory: no?[2J disk's",
             ),
-            (Told::Nothing, true, None, agent(false), "service https://s|agent starts|error inventory: no?[2J disk's"),
+            (
+                Configured::Nothing,
+                true,
+                None,
+                agent(false),
+                "service https://s|agent starts|error inventory: no?[2J disk's",
+            ),
         ];
-        for (told, agent_starts, serves, agent, expected) in rows {
+        for (configured, agent_starts, serves, agent, expected) in rows {
             let (name, addresses) = ("edge-17".to_owned(), vec!["192.0.2.17".to_owned(), "2001:db8::17".to_owned()]);
-            let view = View { name, addresses, told, agent_starts, serves, agent };
+            let view = View { name, addresses, configured, agent_starts, serves, agent };
             let block = block(&view);
             let lines: Vec<_> =
                 block.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();

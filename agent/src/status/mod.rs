@@ -31,7 +31,7 @@ const STAGE_LOOK: Duration = Duration::from_secs(2);
 struct State {
     now: Snapshot,
     /// What systemd was told last.
-    told: String,
+    last_line: String,
 }
 
 /// The state of this agent, and whom it is told.
@@ -220,10 +220,10 @@ impl Status {
 
     fn tell(&self, state: &mut State) {
         let line = state.now.line();
-        if line != state.told {
+        if line != state.last_line {
             self.notifier.status(&line);
             tracing::info!("status: {line}");
-            state.told = line;
+            state.last_line = line;
         }
     }
 }

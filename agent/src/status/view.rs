@@ -19,7 +19,7 @@ pub(super) struct View {
     /// Addresses others can reach it at, sorted.
     pub addresses: Vec<String>,
     /// Where the agent is told to report.
-    pub told: Told,
+    pub configured: Configured,
     /// Whether anything runs in the agent's unit.
     pub agent_starts: bool,
     /// Whether it serves the rack; absent without a plan of one.
@@ -30,7 +30,7 @@ pub(super) struct View {
 
 /// Where the agent is told to report.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Configured {
     /// Nowhere.
     #[default]
     Nothing,
@@ -41,13 +41,13 @@ pub(super) enum Told {
     Unusable(String),
 }
 
-impl Told {
-    fn of(config: Result<Config, ConfigError>) -> Self {
+impl Configured {
+    fn from_config(config: Result<Config, ConfigError>) -> Self {
         let read = config.and_then(|config| {
             if let Some((place, _)) = config.rendezvous()? {
                 return Ok(Self::Rendezvous(place));
             }
-            let Some(url) = config.get(Key::Url).map(|url| url.shown(Key::Url)) else { return Ok(Self::Nothing) };
+            let Some(url) = config.get(Key::Url).map(|url| url.display(Key::Url)) else { return Ok(Self::Nothing) };
             config.resolve().map(|_| Self::Service(url))
         });
         read.unwrap_or_else(|error| Self::Unusable(error.to_string()))
@@ -62,15 +62,15 @@ impl View {
             (snapshot, alive)
         });
         // An agent that runs knows better, and its host's firmware needn't be asked every few seconds.
-        let told = match &agent {
-            Some((_, true)) => Told::Nothing,
-            _ => Told::of(Config::read(sources)),
+        let configured = match &agent {
+            Some((_, true)) => Configured::Nothing,
+            _ => Configured::from_config(Config::read(sources)),
         };
         let root = sources.root;
         Self {
             name: gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             addresses: addresses(),
-            told,
+            configured,
             agent_starts: runs(root, "agent.service"),
             serves: (!root.list(PLAN).is_empty()).then(|| runs(root, "landfall-serve.service")),
             agent,
@@ -97,21 +97,21 @@ mod tests {
         let view =
             || View::now(None, &Sources { command_line: Vec::new(), environment: &|_| None, file: None, root: &root });
         let empty = view();
-        assert_eq!((empty.told, empty.agent_starts, empty.serves), (Told::Nothing, false, None));
+        assert_eq!((empty.configured, empty.agent_starts, empty.serves), (Configured::Nothing, false, None));
         put("etc/landfall/rendezvous/rack.yaml", "");
         put("sys/fs/cgroup/system.slice/agent.service/cgroup.procs", "");
         put("etc/landfall/agent.toml", "rendezvous = '192.0.2.1'\n");
         let idle = view();
-        assert_eq!(idle.told, Told::Rendezvous("192.0.2.1".parse().unwrap()));
+        assert_eq!(idle.configured, Configured::Rendezvous("192.0.2.1".parse().unwrap()));
         assert_eq!((idle.agent_starts, idle.serves), (false, Some(false)));
         put("sys/fs/cgroup/system.slice/agent.service/cgroup.procs", "77\n");
         put("sys/fs/cgroup/systemd/system.slice/landfall-serve.service/cgroup.procs", "78\n79\n");
         let id = "5f8c6ef1-4b5a-4c3c-9a3e-0a6b5d3c2b1a";
         put("etc/landfall/agent.toml", &format!("url = 'https://u:secret@s/?k=secret'\ninfra_env_id = '{id}'\n"));
         let busy = view();
-        assert_eq!(busy.told, Told::Service("https://s/".into()));
+        assert_eq!(busy.configured, Configured::Service("https://s/".into()));
         assert_eq!((busy.agent_starts, busy.serves), (true, Some(true)));
         put("etc/landfall/agent.toml", "url = 'https://s/'\ninfra_env_id = 'rack 7'\n");
-        assert!(matches!(view().told, Told::Unusable(why) if why.contains("infra_env_id")));
+        assert!(matches!(view().configured, Configured::Unusable(why) if why.contains("infra_env_id")));
     }
 }

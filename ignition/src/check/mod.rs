@@ -43,7 +43,7 @@ pub(crate) fn parse_bounded(text: &[u8], max_values: usize) -> Result<(Document<
         return Err(ParseError::Empty);
     }
     let json = parse_json(text, max_values).map_err(|error| invalid_json(text, &error))?;
-    let lines = Lines::of(text);
+    let lines = Lines::index(text);
     let version = version(&json).map_err(|fault| match fault {
         Fault::Shape(mismatch) => invalid_shape(text, &mismatch),
         Fault::Version(error) => error.into(),
@@ -117,7 +117,7 @@ fn invalid_shape(text: &[u8], mismatch: &Mismatch) -> ParseError {
 /// One finding, at the byte that follows what was read.
 fn invalid(text: &[u8], read_bytes: Option<usize>, message: String) -> ParseError {
     let position = read_bytes.map(|offset| match offset < text.len() {
-        true => Lines::of(text).position(offset),
+        true => Lines::index(text).position(offset),
         false => Position::END,
     });
     ParseError::Invalid(Report { entries: vec![Entry { severity: Severity::Error, path: None, position, message }] })

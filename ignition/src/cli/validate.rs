@@ -41,7 +41,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn of(text: &[u8]) -> Self {
+    fn judge(text: &[u8]) -> Self {
         let (version, error, findings) = match parse(text) {
             Ok((_, version, findings)) => (Some(version.to_string()), None, findings),
             Err(ParseError::Invalid(findings)) => (None, None, findings),
@@ -66,7 +66,7 @@ impl Verdict {
 
 impl Validate {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let verdict = Verdict::of(&read(&self.file)?);
+        let verdict = Verdict::judge(&read(&self.file)?);
         let out = &mut std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &verdict)?;
@@ -112,7 +112,7 @@ pub fn ignition_validate(args: impl IntoIterator<Item = OsString>) -> std::io::R
         return Ok(ExitCode::FAILURE);
     };
     match read(Path::new(file)) {
-        Ok(text) => Verdict::of(&text).print(&mut std::io::stdout(), &mut err),
+        Ok(text) => Verdict::judge(&text).print(&mut std::io::stdout(), &mut err),
         Err(error) => {
             writeln!(err, "couldn't read config: {error:#}")?;
             Ok(ExitCode::FAILURE)

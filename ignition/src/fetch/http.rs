@@ -47,7 +47,7 @@ impl Fetcher {
             {
                 return Err(FetchFault::Total { after, last: Some(Box::new(fault)) });
             }
-            tracing::warn!(resource = location.shown(), error = %fault, retry_in = ?pause, "fetching failed");
+            tracing::warn!(resource = location.public_name(), error = %fault, retry_in = ?pause, "fetching failed");
             self.options.clock.sleep(pause);
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
             retries += 1;

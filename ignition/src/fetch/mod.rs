@@ -88,7 +88,7 @@ location_of!(Reference, Resource);
 
 impl Location<'_> {
     /// For people: the URL without what may be secret in it.
-    pub fn shown(&self) -> String {
+    pub fn public_name(&self) -> String {
         let is_data = self.source.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:"));
         if is_data {
             return "a data: URL".to_owned();
@@ -165,7 +165,7 @@ impl Fetcher {
     fn fetch_authority(&mut self, location: &Location<'_>) -> Result<Vec<u8>, FetchError> {
         let pem = self.fetch(location)?.into_owned();
         if !api::http::has_certificate(&pem) {
-            return Err(FetchError { resource: location.shown(), source: FetchFault::NoCertificate });
+            return Err(FetchError { resource: location.public_name(), source: FetchFault::NoCertificate });
         }
         self.known_authorities.insert(location.source.to_owned(), pem.clone());
         Ok(pem)
@@ -173,7 +173,7 @@ impl Fetcher {
 
     /// Fetches, unpacks and verifies. The bytes are the URL's own where that is a `data:` one with nothing encoded in it.
     pub fn fetch<'a>(&self, location: &Location<'a>) -> Result<Cow<'a, [u8]>, FetchError> {
-        self.resource(location).map_err(|source| FetchError { resource: location.shown(), source })
+        self.resource(location).map_err(|source| FetchError { resource: location.public_name(), source })
     }
 
     fn resource<'a>(&self, location: &Location<'a>) -> Result<Cow<'a, [u8]>, FetchFault> {

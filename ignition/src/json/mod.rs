@@ -128,7 +128,7 @@ impl<'d, 'a> Value<'d, 'a> {
     }
 
     /// Where Ignition's reports point: its first byte, or the one after an object's or array's bracket.
-    pub fn told(&self) -> usize {
+    pub fn report_offset(&self) -> usize {
         let inside = matches!(self.kind(), Kind::Array | Kind::Object);
         self.start().saturating_add(usize::from(inside))
     }
@@ -219,7 +219,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn index(text: &[u8]) -> Self {
         let after = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         Self { starts: std::iter::once(0).chain(after).collect() }
     }

@@ -79,7 +79,7 @@ fn later_members_win_and_places_are_known() {
     let list = document.root().member("a").unwrap();
     let inner = list.items().nth(1).unwrap().member("b").unwrap();
     assert_eq!(inner.source(), b"3");
-    let lines = Lines::of(text);
+    let lines = Lines::index(text);
     assert_eq!(lines.position(list.start()), Position { line: 2, column: 7 });
     assert_eq!(lines.position(inner.start()), Position { line: 2, column: 17 });
     assert_eq!(lines.position(0), Position { line: 1, column: 1 });

@@ -54,7 +54,7 @@ impl<'a> Decoder<'a> {
         let number = || format!("number {}", String::from_utf8_lossy(value.source()));
         let is_bad_int = value.kind() == Kind::Number && wanted == Wanted::Scalar("int");
         let found = if is_bad_int { number() } else { value.kind_name().to_owned() };
-        let end = if matches!(value.kind(), Kind::Array | Kind::Object) { value.told() } else { value.end() };
+        let end = if matches!(value.kind(), Kind::Array | Kind::Object) { value.report_offset() } else { value.end() };
         let into = match self.path.last() {
             None => "Go value".to_owned(),
             Some(Place::Field(..)) => format!("Go struct field {}", self.path_text()),

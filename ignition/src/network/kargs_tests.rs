@@ -1,6 +1,6 @@
 use super::*;
 
-fn of(yaml: &str) -> Kargs {
+fn parse_kargs(yaml: &str) -> Kargs {
     let map = ["eth0", "eth1"].iter().zip(["52:54:00:00:00:0A", "52-54-00-00-00-0b"]);
     let map: Vec<MacInterface> = map
         .map(|(name, mac)| MacInterface { mac_address: mac.to_owned(), logical_nic_name: (*name).to_owned() })
@@ -11,7 +11,7 @@ fn of(yaml: &str) -> Kargs {
 }
 
 fn check(yaml: &str, arguments: &[&str], notes: &[&str]) {
-    let kargs = of(yaml);
+    let kargs = parse_kargs(yaml);
     assert_eq!(kargs.arguments, arguments, "{yaml}");
     assert_eq!(kargs.notes, notes, "{yaml}");
 }
@@ -84,8 +84,9 @@ fn what_gives_addresses_and_who_is_meant() {
         &["vx is left out: there is no argument for vxlan"],
     );
     // Nothing can slip a second argument in.
-    let kargs =
-        of("interfaces: [{name: 'a init=/x', type: bond, state: up, link-aggregation: {mode: 802.3ad, port: []}}]");
+    let kargs = parse_kargs(
+        "interfaces: [{name: 'a init=/x', type: bond, state: up, link-aggregation: {mode: 802.3ad, port: []}}]",
+    );
     assert!(kargs.arguments.is_empty(), "{kargs:?}");
     assert_eq!(kargs.notes[0], "\"bond=a init=/x::mode=802.3ad\" would end in the middle on a command line");
 }

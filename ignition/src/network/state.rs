@@ -44,7 +44,7 @@ impl State {
             Err(reason) => return Err(NetworkError::Yaml { host, reason }),
         }
         let network = guarded(host, &secrets, || NetworkState::new_from_yaml(text))?
-            .map_err(|error| NetworkError::Parse { host, text: shown(error.msg(), &secrets) })?;
+            .map_err(|error| NetworkError::Parse { host, text: without_secrets(error.msg(), &secrets) })?;
         if network.interfaces.is_empty() {
             return Err(NetworkError::NoInterface { host });
         }
@@ -56,7 +56,7 @@ impl State {
     pub fn keyfiles(&self) -> Result<Vec<Keyfile>, NetworkError> {
         let host = self.host;
         let mut generated = guarded(host, &self.secrets, || self.network.gen_conf())?
-            .map_err(|error| NetworkError::Keyfiles { host, text: shown(error.msg(), &self.secrets) })?;
+            .map_err(|error| NetworkError::Keyfiles { host, text: without_secrets(error.msg(), &self.secrets) })?;
         let mut keyfiles = Vec::new();
         for (name, text) in generated.remove("NetworkManager").unwrap_or_default() {
             if !keyfile::is_file_name(&name) {
@@ -85,12 +85,12 @@ fn guarded<T>(
 ) -> Result<Result<T, NmstateError>, NetworkError> {
     catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        NetworkError::Library { host, text: shown(said.unwrap_or("it didn't say why"), secrets) }
+        NetworkError::Library { host, text: without_secrets(said.unwrap_or("it didn't say why"), secrets) }
     })
 }
 
 /// The library's words on one line, without the secrets.
-fn shown(text: &str, secrets: &BTreeSet<String>) -> String {
+fn without_secrets(text: &str, secrets: &BTreeSet<String>) -> String {
     let mut text = text.to_owned();
     // Longer ones first: one may be part of another.
     let mut secrets: Vec<&String> = secrets.iter().collect();

@@ -126,7 +126,7 @@ pub fn check(text: &[u8], max_bytes: usize) -> Result<(), YamlError> {
     let mut open: Vec<(Extent, Option<Box<[u8]>>)> = Vec::new();
     let mut anchors: BTreeMap<Box<[u8]>, Option<Extent>> = BTreeMap::new();
     let (mut current, mut before) = (Extent::default(), Extent::default());
-    for event in Events::of(text) {
+    for event in Events::parse(text) {
         let value = Extent { values: 1, text_bytes: 0 };
         match event {
             Event::DocumentStart => {

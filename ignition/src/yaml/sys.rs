@@ -28,7 +28,7 @@ pub(super) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn of(text: &'a [u8]) -> Self {
+    pub(super) fn parse(text: &'a [u8]) -> Self {
         let mut parser = Box::new(MaybeUninit::<yaml_parser_t>::uninit());
         let len = u64::try_from(text.len()).unwrap_or(0);
         let is_over;

@@ -1,7 +1,7 @@
 //! Resources, one by one.
 
 use crate::certificates::Certificates;
-use crate::{gzip, hex, parsed, sha512, told};
+use crate::{error_text, gzip, hex, parsed, sha512};
 use ignition::{
     data_url,
     fetch::{FetchOptions, Fetcher, Location},
@@ -33,7 +33,7 @@ fn fetch(location: &Location<'_>) -> Result<String, String> {
 }
 
 fn fetch_with(fetcher: &Fetcher, location: &Location<'_>) -> Result<String, String> {
-    let bytes = fetcher.fetch(location).map_err(told)?;
+    let bytes = fetcher.fetch(location).map_err(error_text)?;
     Ok(String::from_utf8(bytes.into_owned()).unwrap())
 }
 
@@ -216,7 +216,7 @@ fn a_config_names_whom_to_trust() {
             r#"{{"ignition":{{"version":"3.1.0","security":{{"tls":{{"certificateAuthorities":[{authorities}]}}}}}}}}"#
         );
         let mut fetcher = fetcher(FetchOptions::default());
-        fetcher.configure(&parsed(&config).ignition).map(|()| fetcher).map_err(told)
+        fetcher.configure(&parsed(&config).ignition).map(|()| fetcher).map_err(error_text)
     };
     let from = |pem: &str| format!(r#"{{"source":"{}"}}"#, data_url::base64(pem.as_bytes()));
     let (ca, other) = (&certificates.ca_pem, &certificates.other_ca_pem);

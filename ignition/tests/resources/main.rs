@@ -35,6 +35,6 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// An error with its causes, as people see it.
-fn told(error: impl std::error::Error + Send + Sync + 'static) -> String {
+fn error_text(error: impl std::error::Error + Send + Sync + 'static) -> String {
     format!("{:#}", anyhow::Error::new(error))
 }

@@ -1,7 +1,7 @@
 //! Configs as Ignition itself renders them, and as we do. It is Debian's 2.14, which knows versions up to 3.3.
 
 use crate::certificates::Certificates;
-use crate::{gzip, sha512, told};
+use crate::{error_text, gzip, sha512};
 use ignition::{
     data_url,
     fetch::{FetchOptions, Fetcher},
@@ -49,7 +49,7 @@ fn theirs(program: &Path, directory: &Path, config: &Value) -> Result<Value, Str
 
 fn ours(config: &Value) -> Result<Value, String> {
     let mut fetcher = Fetcher::new(FetchOptions { retries: 0, ..FetchOptions::default() });
-    let rendered = ignition::render(config.to_string().as_bytes(), &mut fetcher).map_err(told)?;
+    let rendered = ignition::render(config.to_string().as_bytes(), &mut fetcher).map_err(error_text)?;
     Ok(bare(serde_json::from_slice(&rendered).unwrap()))
 }
 

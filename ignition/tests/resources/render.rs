@@ -1,7 +1,7 @@
 //! Whole configs.
 
 use crate::certificates::Certificates;
-use crate::{gzip, sha512, told};
+use crate::{error_text, gzip, sha512};
 use ignition::{
     data_url,
     fetch::{FetchOptions, Fetcher},
@@ -23,7 +23,7 @@ fn render(config: &Value) -> Result<Value, String> {
 }
 
 fn render_with(options: FetchOptions, config: &Value) -> Result<Value, String> {
-    let rendered = ignition::render(config.to_string().as_bytes(), &mut Fetcher::new(options)).map_err(told)?;
+    let rendered = ignition::render(config.to_string().as_bytes(), &mut Fetcher::new(options)).map_err(error_text)?;
     Ok(serde_json::from_slice(&rendered).unwrap())
 }
 

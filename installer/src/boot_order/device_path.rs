@@ -158,7 +158,7 @@ impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HardDrive(drive) => drive.fmt(f),
-            Self::File(path) => path.chars().try_for_each(|c| write!(f, "{}", super::shown(c))),
+            Self::File(path) => path.chars().try_for_each(|c| write!(f, "{}", super::printable(c))),
             Self::Other { kind, sub, data } => other(*kind, *sub, data, f),
         }
     }
@@ -185,7 +185,7 @@ fn other(kind: u8, sub: u8, data: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Res
             // Up to the query, which may hold what nobody is to see.
             let uri = String::from_utf8_lossy(uri);
             let uri = uri.split(['?', '#']).next().unwrap_or_default();
-            write!(f, "Uri({})", uri.chars().map(super::shown).collect::<String>())
+            write!(f, "Uri({})", uri.chars().map(super::printable).collect::<String>())
         }
         (4, 2, _) => f.write_str("CDROM()"),
         (4, 6 | 7, data) => {

@@ -104,7 +104,7 @@ impl LoadOption {
 
     /// The description as it may be printed.
     pub fn label(&self) -> String {
-        self.description.chars().map(super::shown).collect()
+        self.description.chars().map(super::printable).collect()
     }
 
     /// The path as the specification writes it.

@@ -229,7 +229,7 @@ fn verify(state: &BootState, number: u16, option: &LoadOption) -> Result<(), Boo
 }
 
 /// A character as it may be printed: what firmware holds may be made to fool a terminal.
-fn shown(c: char) -> char {
+fn printable(c: char) -> char {
     if c.is_control() { '?' } else { c }
 }
 

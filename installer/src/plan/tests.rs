@@ -226,7 +226,7 @@ fn reports_follow_the_stages_the_service_expects_of_the_role() {
         (HostRole::Bootstrap, 1),
     ];
     for (role, control_plane_count) in roles {
-        let stages = api::StageList::of(role, control_plane_count == 1, control_plane_count == 1).stages();
+        let stages = api::StageList::for_role(role, control_plane_count == 1, control_plane_count == 1).stages();
         let plan = planned(&InstallRequest { role, control_plane_count, ..request() }).unwrap();
         let reported = plan.actions.iter().filter_map(|action| match action {
             Action::Report { stage, .. } => Some(stages.iter().position(|s| s == stage).expect("in the role's list")),

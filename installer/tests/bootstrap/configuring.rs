@@ -37,7 +37,7 @@ fn append(host: &FakeHost<'_>, at: &str, text: &str) {
     assert!(text.len() + before.len() > 0);
 }
 
-fn told(requests: &[Request]) -> Vec<String> {
+fn reports(requests: &[Request]) -> Vec<String> {
     let told = requests.iter().filter(|r| r.ends_with("PUT", "/progress"));
     told.map(|r| {
         let host = r.path.split('/').nth(5).unwrap().chars().last().unwrap();
@@ -57,7 +57,7 @@ fn each_host_is_told_of_once_from_whichever_log_and_the_thread_ends_by_itself() 
     let host = host();
     let setup = Setup::new(&service, |_| {});
     let watcher = Watcher::start(host.root.path(), &setup.context(), &Cancel::default()).unwrap();
-    let wait = |count: usize| told(&service.wait_for("a report", |requests| told(requests).len() >= count));
+    let wait = |count: usize| reports(&service.wait_for("a report", |requests| reports(requests).len() >= count));
     // Its own request is no news; half a line is none.
     let own = line("master", "10.0.0.1");
     let second = line("master", "10.0.0.2");
@@ -72,7 +72,7 @@ fn each_host_is_told_of_once_from_whichever_log_and_the_thread_ends_by_itself() 
     append(&host, LOG, &format!("{}{}", line("master", "10.0.0.2"), line("master", "10.0.0.3")));
     assert_eq!(wait(3)[2], "3 Configuring");
     watcher.finish();
-    assert_eq!(told(&service.requests()).len(), 3);
+    assert_eq!(reports(&service.requests()).len(), 3);
     let gets = service.requests().iter().filter(|r| r.method == "GET").count();
     assert_eq!(gets, 2, "once it has answered it is not asked again");
 }
@@ -92,7 +92,7 @@ fn a_report_that_does_not_get_out_is_made_again() {
     append(&host, LOG, &line("master", "10.0.0.2"));
     let setup = Setup::new(&service, |_| {});
     let watcher = Watcher::start(host.root.path(), &setup.context(), &Cancel::default()).unwrap();
-    service.wait_for("the third report", |requests| told(requests).len() == 3);
+    service.wait_for("the third report", |requests| reports(requests).len() == 3);
     watcher.finish();
     assert_eq!(refused.get(), 3);
 }

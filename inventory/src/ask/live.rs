@@ -33,7 +33,7 @@ fn run(tool: &str, arguments: &str) -> String {
 }
 
 /// Its lines of a name, a colon and a value.
-fn told(arguments: &str) -> BTreeMap<String, String> {
+fn ethtool_fields(arguments: &str) -> BTreeMap<String, String> {
     let shown = run("ethtool", arguments);
     let line = |line: &str| line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
     shown.lines().filter_map(line).collect()
@@ -47,7 +47,7 @@ fn drivers_are_those_of_ethtool() {
                 assert_eq!(name, "lo", "the loopback device alone has no driver");
                 continue;
             };
-            let (found, told) = (ethtool::parse_driver(&reply), told(&format!("-i {name}")));
+            let (found, told) = (ethtool::parse_driver(&reply), ethtool_fields(&format!("-i {name}")));
             assert_eq!(found.name.as_deref(), Some(told["driver"].as_str()));
             let empty_or = |text: Option<String>| text.unwrap_or_default();
             assert_eq!(empty_or(found.version), told["version"], "{name}");
@@ -64,7 +64,7 @@ fn features_are_those_of_ethtool() {
             let names = root.ask(&Question::FeatureNames { interface: name.to_owned() }).unwrap();
             let states = root.ask(&Question::Features { interface: name.to_owned() }).unwrap();
             let features = ethtool::parse_features(&names, &states);
-            let told = told(&format!("-k {name}"));
+            let told = ethtool_fields(&format!("-k {name}"));
             // The tool has names of its own for what it also sums up.
             let own = [
                 ("rx-gro", "generic-receive-offload"),
@@ -98,7 +98,7 @@ fn links_and_permanent_addresses() {
     in_namespace(|root| {
         let settings = root.ask(&Question::LinkSettings { interface: "pair0".to_owned() }).unwrap();
         let settings = ethtool::parse_link_settings(&settings).unwrap();
-        let told = told("pair0");
+        let told = ethtool_fields("pair0");
         assert_eq!((settings.duplex, told["Duplex"].as_str()), (Some("full"), "Full"));
         assert_eq!((settings.port, told["Port"].as_str()), (Some("twisted pair"), "Twisted Pair"));
         assert_eq!((settings.is_autonegotiating, told["Auto-negotiation"].as_str()), (Some(false), "off"));

@@ -1,7 +1,7 @@
 //! Finds the medium that the live system was booted from when it is mounted nowhere, as after it was copied to memory: by
 //! the label of its file system, which the kernel's arguments name (`coreos.liveiso=`).
 
-use super::{device::Device, lost, warn_of_lost};
+use super::{device::Device, unanswered, warn_of_lost};
 use crate::{Root, ask::Question};
 use kernel::udev::Udev;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) fn holders_of<'a>(root: &Root, label: &str, devices: &[&'a Device]) -
     let questions: Vec<_> = asked.iter().map(|disk| Question::IsoDescriptor { disk: (*disk).to_owned() }).collect();
     let given = root.ask_all(&questions);
     if root.is_live() {
-        warn_of_lost(lost(&questions, &given));
+        warn_of_lost(unanswered(&questions, &given));
     }
     for (disk, answer) in asked.into_iter().zip(given) {
         if answer.is_ok_and(|descriptor| volume_label(&descriptor).as_deref() == Some(label)) {

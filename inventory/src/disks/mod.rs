@@ -159,7 +159,7 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
     }
     let given = root.ask_all(&questions);
     if root.is_live() {
-        warn_of_lost(lost(&questions, &given));
+        warn_of_lost(unanswered(&questions, &given));
     }
     for ((question, index), answer) in questions.iter().zip(asked).zip(given) {
         match (answer, question) {
@@ -175,7 +175,7 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
 
 /// The facts that no disk gave, though asked, with the disks' names. A disk that refuses a page has none, and an empty drive
 /// has no sectors: those facts are measured.
-fn lost<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) -> BTreeMap<&'static str, Vec<&'a str>> {
+fn unanswered<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) -> BTreeMap<&'static str, Vec<&'a str>> {
     let mut lost = BTreeMap::<_, Vec<_>>::new();
     for (question, answer) in questions.iter().zip(answers) {
         let Err(error) = answer else { continue };

@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// What is said of a device at a port.
-    fn said(port: Option<Link>, class_id: &str, device: Option<Link>) -> (Option<bool>, Option<String>) {
+    fn judged(port: Option<Link>, class_id: &str, device: Option<Link>) -> (Option<bool>, Option<String>) {
         let mut functions = [at("port", None, "060400", port), at("device", Some("port"), class_id, device)];
         judge(&mut functions);
         assert_eq!(functions[0].link.as_ref().and_then(|link| link.degraded), None);
@@ -166,25 +166,25 @@ mod tests {
     #[test]
     fn both_ends_decide() {
         let port = || link((8.0, 8), (16.0, 16));
-        let (degraded, why) = said(port(), "020000", link((8.0, 8), (16.0, 8)));
+        let (degraded, why) = judged(port(), "020000", link((8.0, 8), (16.0, 8)));
         assert_eq!(degraded, Some(true));
         assert_eq!(why.unwrap(), "training: 8 GT/s x8, both ends can do 16 GT/s x8");
-        let (degraded, why) = said(port(), "010802", link((16.0, 2), (16.0, 4)));
+        let (degraded, why) = judged(port(), "010802", link((16.0, 2), (16.0, 4)));
         assert_eq!((degraded, why.unwrap().contains("x2, ")), (Some(true), true));
-        assert_eq!(said(port(), "010802", link((8.0, 4), (8.0, 4))), (Some(false), None));
+        assert_eq!(judged(port(), "010802", link((8.0, 4), (8.0, 4))), (Some(false), None));
         let narrow = link((8.0, 4), (8.0, 4));
-        let (degraded, why) = said(narrow, "020000", link((8.0, 4), (16.0, 8)));
+        let (degraded, why) = judged(narrow, "020000", link((8.0, 4), (16.0, 8)));
         assert_eq!((degraded, why.as_deref()), (Some(false), Some("port port: at most 8 GT/s x4")));
-        assert_eq!(said(None, "020000", link((2.5, 1), (16.0, 8))), (None, None));
-        assert_eq!(said(port(), "020000", None), (None, None));
+        assert_eq!(judged(None, "020000", link((2.5, 1), (16.0, 8))), (None, None));
+        assert_eq!(judged(port(), "020000", None), (None, None));
     }
 
     #[test]
     fn idle_graphics_processors_are_not_degraded_but_narrow_ones_are() {
         let port = || link((2.5, 16), (16.0, 16));
-        let (degraded, why) = said(port(), "030000", link((2.5, 16), (16.0, 16)));
+        let (degraded, why) = judged(port(), "030000", link((2.5, 16), (16.0, 16)));
         assert_eq!((degraded, why.is_some()), (Some(false), true));
-        assert_eq!(said(port(), "030200", link((2.5, 8), (16.0, 16))).0, Some(true));
+        assert_eq!(judged(port(), "030200", link((2.5, 8), (16.0, 16))).0, Some(true));
     }
 
     #[test]

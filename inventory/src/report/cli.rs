@@ -128,7 +128,7 @@ impl Report {
         if self.schema {
             return Ok((serde_json::to_string_pretty(&schema)? + "\n", 0));
         }
-        let shape = Shape::of(&schema);
+        let shape = Shape::new(&schema);
         // Before anything is asked: a mistake in the file should not take a minute to learn of.
         let expectation = self.expect.as_deref().map(|path| read_expectation(path, &shape)).transpose()?;
         let root = Root::open(&self.root)?;

@@ -2,7 +2,7 @@
 
 use super::{
     by_name,
-    expect::{join, told},
+    expect::{found_text, join},
     fields,
 };
 use serde::Serialize;
@@ -119,13 +119,13 @@ impl Walk<'_> {
 
 /// A value on one line: of a table, its plain values.
 fn summary(path: &str, value: &Value) -> String {
-    let Value::Object(object) = value else { return told(path, value) };
+    let Value::Object(object) = value else { return found_text(path, value) };
     let is_plain = |value: &Value| match value {
         Value::Array(values) => !values.is_empty() && values.iter().all(is_scalar),
         plain => is_scalar(plain),
     };
     let plain = object.iter().filter(|(_, value)| is_plain(value));
-    plain.map(|(name, value)| format!("{name} {}", told(name, value))).collect::<Vec<_>>().join(", ")
+    plain.map(|(name, value)| format!("{name} {}", found_text(name, value))).collect::<Vec<_>>().join(", ")
 }
 
 fn is_scalar(value: &Value) -> bool {

@@ -106,7 +106,7 @@ impl Expectation {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: expected {}, found {}", self.path, self.expected, told(&self.path, &self.found))?;
+        write!(f, "{}: expected {}, found {}", self.path, self.expected, found_text(&self.path, &self.found))?;
         self.nearest.as_ref().map_or(Ok(()), |nearest| write!(f, "; nearest: {nearest}"))
     }
 }
@@ -170,7 +170,7 @@ impl Reader<'_> {
             let count = table.remove(COUNT);
             let count = match count {
                 Some(count) => self.number(&count, &join(path, COUNT))?,
-                None => self.told(Condition::number(">= 1", false), value.span().start, path)?,
+                None => self.located(Condition::number(">= 1", false), value.span().start, path)?,
             };
             let fields = self.fields(&table, element, path)?;
             let written = fields.iter().map(|(name, check)| check.written(name)).collect::<Vec<_>>().join(", ");
@@ -188,7 +188,7 @@ impl Reader<'_> {
         let number = shape.may_be("integer") || shape.may_be("number");
         match value.get_ref() {
             DeValue::Boolean(truth) if shape.may_be("boolean") => Ok(Condition::truth(*truth)),
-            DeValue::String(text) if shape.may_be("string") => self.told(Condition::text(text), at, path),
+            DeValue::String(text) if shape.may_be("string") => self.located(Condition::text(text), at, path),
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::String(_) if number => self.number(value, path),
             other => {
                 let is = match () {
@@ -218,10 +218,10 @@ impl Reader<'_> {
                 return self.fail(at, fault);
             }
         };
-        self.told(Condition::number(&written, path.ends_with("_bytes")), at, path)
+        self.located(Condition::number(&written, path.ends_with("_bytes")), at, path)
     }
 
-    fn told<T>(&self, result: Result<T, ConditionError>, at: usize, path: &str) -> Result<T, ExpectError> {
+    fn located<T>(&self, result: Result<T, ConditionError>, at: usize, path: &str) -> Result<T, ExpectError> {
         result.or_else(|source| self.fail(at, Fault::Condition { path: path.to_owned(), source }))
     }
 }
@@ -238,7 +238,7 @@ impl Check {
                 format!("{name} with {}", conditions.iter().map(Condition::to_string).collect::<Vec<_>>().join(" and "))
             }
             Self::Elements(kinds) => {
-                kinds.iter().map(|kind| format!("{name} ({})", kind.told())).collect::<Vec<_>>().join(", ")
+                kinds.iter().map(|kind| format!("{name} ({})", kind.name())).collect::<Vec<_>>().join(", ")
             }
             Self::Absent(true) => format!("no {name}"),
             Self::Absent(false) => format!("any {name}"),
@@ -248,7 +248,7 @@ impl Check {
 }
 
 impl Kind {
-    fn told(&self) -> String {
+    fn name(&self) -> String {
         let of = if self.written.is_empty() { String::new() } else { format!(" with {}", self.written) };
         format!("{}{of}", self.count)
     }
@@ -286,7 +286,7 @@ fn compare(check: &Check, found: Option<&Value>, path: &str, differences: &mut V
                 let count = faults.iter().filter(|faults| faults.is_empty()).count();
                 if !kind.count.holds(&count.into()) {
                     let too_few = (count..=faults.len()).any(|more| kind.count.holds(&more.into()));
-                    differ(kind.told(), count.into(), too_few.then(|| nearest(&faults)).flatten());
+                    differ(kind.name(), count.into(), too_few.then(|| nearest(&faults)).flatten());
                 }
             }
         }
@@ -318,7 +318,7 @@ fn nearest(faults: &[Vec<Difference>]) -> Option<String> {
     let faults = faults.iter().filter(|faults| !faults.is_empty()).min_by_key(|faults| faults.len())?;
     let first = faults.first()?;
     let more = if faults.len() > 1 { format!(" and {} more", faults.len() - 1) } else { String::new() };
-    Some(format!("{} is {}{more}", first.path, told(&first.path, &first.found)))
+    Some(format!("{} is {}{more}", first.path, found_text(&first.path, &first.found)))
 }
 
 fn one_of(conditions: &[Condition]) -> String {
@@ -326,13 +326,13 @@ fn one_of(conditions: &[Condition]) -> String {
 }
 
 /// A found value on one line, in the words that an expectation of it could have.
-pub(super) fn told(path: &str, found: &Value) -> String {
+pub(super) fn found_text(path: &str, found: &Value) -> String {
     match found {
         Value::Null => "nothing".to_owned(),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
         Value::Array(values) if values.len() > MANY => format!("{} others", values.len()),
         Value::Array(values) if values.iter().all(|value| !value.is_object()) => {
-            values.iter().map(|value| told(path, value)).collect::<Vec<_>>().join(", ")
+            values.iter().map(|value| found_text(path, value)).collect::<Vec<_>>().join(", ")
         }
         Value::Array(values) => values.len().to_string(),
         Value::Object(_) => "some".to_owned(),
@@ -362,7 +362,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Expectation, ExpectError> {
-        Expectation::parse(text, &Shape::of(&toy::schema()))
+        Expectation::parse(text, &Shape::new(&toy::schema()))
     }
 
     fn differences(text: &str) -> Vec<String> {

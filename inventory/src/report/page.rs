@@ -8,7 +8,7 @@ use super::{
     summary::summary,
     tables::{TABLES, Table},
     warnings::findings,
-    words::{MANY, capitalized, chars, cut, label, printable, shortened, told},
+    words::{MANY, capitalized, chars, cut, label, printable, shortened, with_unit},
 };
 use serde_json::{Map, Value};
 use std::{
@@ -117,7 +117,7 @@ impl Page {
         match part {
             Value::Object(fields) => self.fields(fields),
             Value::Array(list) => self.list(name, list),
-            plain => self.wrapped("", &told(name, plain)),
+            plain => self.wrapped("", &with_unit(name, plain)),
         }
     }
 
@@ -260,7 +260,7 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
             Value::Object(flaws) if name == "vulnerabilities" => vulnerabilities(flaws, lines),
             Value::Object(fields) => flatten(&format!("{label} "), fields, lines, lists),
             Value::Array(list) if list.iter().any(Value::is_object) => lists.push((name, label, list)),
-            plain => lines.push((label, told(name, plain))),
+            plain => lines.push((label, with_unit(name, plain))),
         }
     }
 }
@@ -282,7 +282,7 @@ fn measured(label: &str, list: &[Value]) -> String {
         let element = element.as_object()?;
         let mut numbers = element.iter().filter(|(name, value)| fields::is_measured(name) && value.is_number());
         let (field, value) = numbers.next()?;
-        Some(format!("{} {}", fields::name_of(element)?.1, told(field, value)))
+        Some(format!("{} {}", fields::name_of(element)?.1, with_unit(field, value)))
     };
     let values: Vec<String> = list.iter().filter_map(told).take(MANY).collect();
     if values.is_empty() { format!("{} {label}", list.len()) } else { format!("{label}: {}", values.join(", ")) }
@@ -291,7 +291,7 @@ fn measured(label: &str, list: &[Value]) -> String {
 /// Those the machine is not affected by are only counted.
 fn vulnerabilities(flaws: &Map<String, Value>, lines: &mut Vec<(String, String)>) {
     let (unaffected, affected): (Vec<_>, Vec<_>) = flaws.iter().partition(|(_, state)| *state == "Not affected");
-    lines.extend(affected.into_iter().map(|(name, state)| (label(name), told(name, state))));
+    lines.extend(affected.into_iter().map(|(name, state)| (label(name), with_unit(name, state))));
     if !unaffected.is_empty() {
         lines.push(("not affected".to_owned(), format!("by {} vulnerabilities", unaffected.len())));
     }
@@ -308,7 +308,7 @@ fn filled(text: &str, row: &Map<String, Value>) -> String {
         let found = |path: &str| {
             let mut names = path.split('.');
             let first = names.next().and_then(|name| row.get(name));
-            names.try_fold(first, |value, name| Some(value?.get(name))).flatten().map(|value| told(path, value))
+            names.try_fold(first, |value, name| Some(value?.get(name))).flatten().map(|value| with_unit(path, value))
         };
         let Some(value) = path.split('|').find_map(found) else { return String::new() };
         filled.push_str(before);

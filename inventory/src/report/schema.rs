@@ -19,7 +19,7 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     /// The shape of a whole document of the schema.
-    pub(super) fn of(schema: &'a Value) -> Self {
+    pub(super) fn new(schema: &'a Value) -> Self {
         Self::at(schema, schema)
     }
 
@@ -128,7 +128,7 @@ mod tests {
                 "gone": {"$ref": "#/$defs/None"},
             }
         });
-        let shape = Shape::of(&schema);
+        let shape = Shape::new(&schema);
         let banks = shape.field("tpm").unwrap().field("banks").unwrap();
         assert!(banks.may_be("array") && banks.element().unwrap().may_be("string") && banks.field("x").is_none());
         assert!(shape.field("flaws").unwrap().field("anything").unwrap().may_be("string"));

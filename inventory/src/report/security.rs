@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
-    fn of(tree: &Tree, command_line: &str) -> Security {
+    fn read_security(tree: &Tree, command_line: &str) -> Security {
         security(&tree.root(), &Smbios::default(), &["fpu".to_owned(), "sev".to_owned()], Some(command_line))
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let setup_mode = "sys/firmware/efi/efivars/SetupMode-8be4df61-93ca-11d2-aa0d-00e098032b8c";
         tree.add(setup_mode, [6, 0, 0, 0, 0]).dir("sys/kernel/iommu_groups/0").dir("sys/kernel/iommu_groups/1");
         tree.dir("sys/class/iommu/ivhd0");
-        let found = of(&tree, "quiet mitigations=off amd_iommu=on iommu=pt");
+        let found = read_security(&tree, "quiet mitigations=off amd_iommu=on iommu=pt");
         assert_eq!((found.secure_boot.as_deref(), found.setup_mode), (Some("NotSupported"), Some(false)));
         assert_eq!((found.lockdown.as_deref(), found.security_modules.len()), (Some("integrity"), 3));
         assert_eq!((found.selinux_enforcing, found.fips), (Some(false), None));
@@ -234,7 +234,7 @@ mod tests {
         {
             tree.add(&format!("sys/class/tpm/tpm0/pcr-{bank}/{pcr}"), format!("{value}\n"));
         }
-        let tpm = of(&tree, "").tpms.remove(0);
+        let tpm = read_security(&tree, "").tpms.remove(0);
         assert_eq!(
             (tpm.name.as_str(), tpm.version.as_deref(), tpm.pcr_bank.as_deref()),
             ("tpm0", Some("2.0"), Some("sha256"))

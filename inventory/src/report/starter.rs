@@ -160,7 +160,7 @@ mod tests {
         found["maker"] = json!("A\u{1b}[2J\\\u{9b}'\"\u{202e}*");
         found["flaws"] = json!({"l1tf": "Vulnerable", "x\u{9b}y": "z"});
         let schema = schema();
-        let shape = Shape::of(&schema);
+        let shape = Shape::new(&schema);
         let text = expectation(&found, &shape).unwrap();
         assert!(text.chars().all(|c| c == '\n' || !is_unseen(c)) && text.contains("Vulnerable"), "{text:?}");
         assert_eq!(Expectation::parse(&text, &shape).unwrap().differences(&found), []);
@@ -170,7 +170,7 @@ mod tests {
         #[test]
         fn a_machine_meets_its_own_expectation_until_it_changes(toy in toy(), which: prop::sample::Index) {
             let schema = schema();
-            let shape = Shape::of(&schema);
+            let shape = Shape::new(&schema);
             let report = serde_json::to_value(&toy).unwrap();
             let text = expectation(&report, &shape).unwrap();
             let expectation = Expectation::parse(&text, &shape).unwrap();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn like_elements_are_counted_together() {
         let schema = schema();
-        let text = expectation(&server(), &Shape::of(&schema)).unwrap();
+        let text = expectation(&server(), &Shape::new(&schema)).unwrap();
         let body = &text[HEADER.len()..];
         let wanted = r#"
 maker = 'A\*'

@@ -307,7 +307,7 @@ mod tests {
     fn every_column_is_a_field() {
         let schema = schema::report();
         for table in &TABLES {
-            let element = list(&Shape::of(&schema), table.list).unwrap_or_else(|| panic!("no list {}", table.list));
+            let element = list(&Shape::new(&schema), table.list).unwrap_or_else(|| panic!("no list {}", table.list));
             for (head, text) in table.columns {
                 for path in text.split('{').skip(1).flat_map(|rest| rest.split('}').next().unwrap().split('|')) {
                     let field = path.split('.').try_fold(element.clone(), |shape, name| shape.field(name));

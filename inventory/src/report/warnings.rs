@@ -4,7 +4,7 @@ use super::{
     Function, Health, Memory, Processors, Report,
     memory::modules,
     wear,
-    words::{label, told},
+    words::{label, with_unit},
 };
 use crate::smbios::MemoryDevice;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(super) struct Findings {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// Texts, and the names they are said of.
-    said: Vec<(String, Vec<String>)>,
+    lines: Vec<(String, Vec<String>)>,
     /// Where the text of a name is in them.
     places: BTreeMap<String, usize>,
 }
@@ -35,16 +35,16 @@ pub(super) struct Lines {
 impl Lines {
     /// Says something of the machine as a whole.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.said.push((text.into(), Vec::new()));
+        self.lines.push((text.into(), Vec::new()));
     }
 
     /// Says something of one thing in it.
     pub(super) fn say_of(&mut self, name: impl Into<String>, text: impl Into<String>) {
         let text = text.into();
-        let place = *self.places.entry(text.clone()).or_insert(self.said.len());
-        match self.said.get_mut(place) {
+        let place = *self.places.entry(text.clone()).or_insert(self.lines.len());
+        match self.lines.get_mut(place) {
             Some((_, names)) => names.push(name.into()),
-            None => self.said.push((text, vec![name.into()])),
+            None => self.lines.push((text, vec![name.into()])),
         }
     }
 
@@ -54,7 +54,7 @@ impl Lines {
             [] => text.clone(),
             names => format!("{}: {text}", listed(names)),
         };
-        self.said.iter().map(line).collect()
+        self.lines.iter().map(line).collect()
     }
 }
 
@@ -143,7 +143,7 @@ fn memory(memory: &Memory, notes: &mut Lines) {
     }
     for mismatch in &memory.mismatches {
         let value =
-            |text: &String| text.parse().map_or_else(|_| text.clone(), |n: u64| told(&mismatch.name, &n.into()));
+            |text: &String| text.parse().map_or_else(|_| text.clone(), |n: u64| with_unit(&mismatch.name, &n.into()));
         let values: Vec<String> = mismatch.values.iter().map(value).collect();
         notes.say(format!("memory modules differ in {}: {}", label(&mismatch.name), values.join(", ")));
     }

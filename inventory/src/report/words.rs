@@ -40,7 +40,7 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
 }
 
 /// A value with the unit that its name ends with.
-pub(super) fn told(name: &str, value: &Value) -> String {
+pub(super) fn with_unit(name: &str, value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Bool(true) => "yes".to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn told(name: &str, value: &Value) -> String {
         Value::String(text) if text.is_empty() => "none".to_owned(),
         Value::String(text) => printable(text),
         Value::Array(values) if values.len() > MANY => format!("{} of them, see --json", values.len()),
-        Value::Array(values) => values.iter().map(|value| told(name, value)).collect::<Vec<_>>().join(", "),
+        Value::Array(values) => values.iter().map(|value| with_unit(name, value)).collect::<Vec<_>>().join(", "),
         Value::Object(_) => "some".to_owned(),
     }
 }

@@ -103,12 +103,12 @@ impl Smbios {
 
     /// Sum of the sizes of all memory devices (type 17), bytes; 0 when none tells.
     pub fn memory_bytes(&self) -> u64 {
-        self.of::<MemoryDevice>().filter_map(|device| memory::size_bytes(&device)).fold(0, u64::saturating_add)
+        self.typed::<MemoryDevice>().filter_map(|device| memory::size_bytes(&device)).fold(0, u64::saturating_add)
     }
 
     /// Name of the first processor (type 4) that has one.
     pub fn processor(&self) -> Option<String> {
-        self.of::<Processor>().find_map(|processor| Processor::decode(&processor).version)
+        self.typed::<Processor>().find_map(|processor| Processor::decode(&processor).version)
     }
 
     /// Serial numbers and asset tags, also of structures that are not decoded.
@@ -221,16 +221,16 @@ impl Smbios {
         structures(&self.table, self.version)
     }
 
-    fn of<T: Decode>(&self) -> impl Iterator<Item = Structure<'_>> {
+    fn typed<T: Decode>(&self) -> impl Iterator<Item = Structure<'_>> {
         self.structures().filter(|structure| structure.kind == T::KIND)
     }
 
     fn all<T: Decode>(&self) -> Vec<T> {
-        self.of::<T>().map(|structure| T::decode(&structure)).collect()
+        self.typed::<T>().map(|structure| T::decode(&structure)).collect()
     }
 
     fn first<T: Decode>(&self) -> Option<T> {
-        self.of::<T>().next().map(|structure| T::decode(&structure))
+        self.typed::<T>().next().map(|structure| T::decode(&structure))
     }
 }
 

@@ -27,7 +27,7 @@ impl Target {
             Some("https") => true,
             _ => return Err(refused()),
         };
-        let endpoint = Endpoint::of(&uri).ok_or_else(refused)?;
+        let endpoint = Endpoint::from_uri(&uri).ok_or_else(refused)?;
         let prefix = uri.path().trim_end_matches('/').to_owned();
         let url = public_url(url);
         // Without the password.

@@ -142,8 +142,8 @@ impl<'a> Client<'a> {
                     *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(renewed);
                     may_authorize = false;
                 }
-                401 | 403 if is_ours => return Err(self.refused(status, said(response))),
-                _ => return Err(FetchError::Status { subject, status, said_text: said(response) }),
+                401 | 403 if is_ours => return Err(self.refused(status, failure_text(response))),
+                _ => return Err(FetchError::Status { subject, status, said_text: failure_text(response) }),
             }
         }
     }
@@ -182,7 +182,7 @@ impl<'a> Client<'a> {
         }
         match (challenges.contains(&Challenge::Basic), self.login, used) {
             (true, Some((login, _)), None) => Ok(basic(login)),
-            (true, ..) => Err(self.refused(401, said(response))),
+            (true, ..) => Err(self.refused(401, failure_text(response))),
             (false, ..) => Err(FetchError::Challenge { authority: self.authority.clone() }),
         }
     }
@@ -210,8 +210,8 @@ impl<'a> Client<'a> {
         let mut response = self.send(&agent, &url, None, authorization.as_ref(), subject.clone())?;
         match response.status().as_u16() {
             200..=299 => {}
-            status @ (401 | 403) => return Err(self.refused(status, said(response))),
-            status => return Err(FetchError::Status { subject, status, said_text: said(response) }),
+            status @ (401 | 403) => return Err(self.refused(status, failure_text(response))),
+            status => return Err(FetchError::Status { subject, status, said_text: failure_text(response) }),
         }
         let nothing = || FetchError::Token { realm: shorten(&public) };
         let body = read_body(&mut response, MAX_ANSWER_BYTES).map_err(|_| nothing())?;
@@ -248,7 +248,7 @@ fn basic(login: &Login) -> Secret {
 }
 
 /// What a registry says of a failure, made fit for a terminal; empty where it says nothing that we understand.
-fn said(mut response: Response<Body>) -> String {
+fn failure_text(mut response: Response<Body>) -> String {
     let Ok(body) = read_body(&mut response, MAX_ANSWER_BYTES) else { return String::new() };
     let errors: Vec<ErrorEntry> = serde_json::from_slice(&body).map(|answer: Errors| answer.errors).unwrap_or_default();
     errors.first().map(|error| shorten(format!("{} {}", error.code, error.message).trim())).unwrap_or_default()

@@ -127,7 +127,7 @@ pub enum FetchError {
         url: String,
     },
     /// The registry wants credentials, and there are none.
-    #[error("{authority} wants credentials{}, and there are none for it{}", said(said_text), listed(files))]
+    #[error("{authority} wants credentials{}, and there are none for it{}", quoted(said_text), listed(files))]
     NoCredentials {
         /// `host[:port]`.
         authority: String,
@@ -136,7 +136,7 @@ pub enum FetchError {
         said_text: String,
     },
     /// It does not take ours.
-    #[error("{authority} refuses the credentials of user '{user}' from {} (status {status}{})", file.display(), said(said_text))]
+    #[error("{authority} refuses the credentials of user '{user}' from {} (status {status}{})", file.display(), quoted(said_text))]
     Refused {
         /// `host[:port]`.
         authority: String,
@@ -164,7 +164,7 @@ pub enum FetchError {
         /// URL of the token server.
         realm: String,
     },
-    #[error("the answer for {subject} is status {status}{}", said(said_text))]
+    #[error("the answer for {subject} is status {status}{}", quoted(said_text))]
     Status {
         /// What was being fetched.
         subject: Subject,
@@ -202,7 +202,7 @@ pub enum FetchError {
     },
 }
 
-fn said(text: &str) -> String {
+fn quoted(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(", it says: {text}") }
 }
 

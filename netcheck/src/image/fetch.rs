@@ -69,7 +69,7 @@ fn read_manifest(client: &Client<'_>, selector: &str) -> Result<(Digest, Manifes
         BodyFault::TooLong { limit_bytes } => FetchError::TooLong { subject: subject(), limit_bytes },
         BodyFault::Broken(error) => client.broken(subject(), error),
     })?;
-    let found = Digest::of(&body);
+    let found = Digest::compute(&body);
     if selector.contains(':') && found.to_string() != selector {
         return Err(FetchError::Damaged { subject: subject(), found });
     }

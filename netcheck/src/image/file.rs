@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_layer_is_what_the_manifest_names_or_it_is_refused() {
         let bytes = b"layer".as_slice();
-        let descriptor = |digest: &[u8], size_bytes| Descriptor { digest: Digest::of(digest), size_bytes };
+        let descriptor = |digest: &[u8], size_bytes| Descriptor { digest: Digest::compute(digest), size_bytes };
         let finish = |layer: &Descriptor| {
             let mut body = Verified::new(bytes, layer.size_bytes);
             body.read_exact(&mut [0; 2]).unwrap();

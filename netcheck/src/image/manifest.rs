@@ -160,7 +160,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn digest(content: &str) -> Digest {
-        Digest::of(content.as_bytes())
+        Digest::compute(content.as_bytes())
     }
 
     fn entry(content: &str) -> Value {

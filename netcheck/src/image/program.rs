@@ -109,7 +109,7 @@ fn read_config(client: &Client<'_>, config: &Descriptor) -> Result<Vec<u8>, Prog
     let body = client.blob(&config.digest)?.into_body().into_reader();
     let read = body.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| client.broken(subject(), error))?;
-    let found = Digest::of(&bytes);
+    let found = Digest::compute(&bytes);
     if found != config.digest {
         return Err(FetchError::Damaged { subject: subject(), found }.into());
     }

@@ -17,7 +17,7 @@ pub struct Digest(String);
 
 impl Digest {
     /// That of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self::finish(Sha256::new_with_prefix(bytes))
     }
 
@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn digests_are_sha256() {
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(Digest::of(b"").to_string(), empty);
-        assert_eq!(empty.parse(), Ok(Digest::of(b"")));
+        assert_eq!(Digest::compute(b"").to_string(), empty);
+        assert_eq!(empty.parse(), Ok(Digest::compute(b"")));
     }
 
     proptest! {

@@ -26,13 +26,13 @@ pub enum StoreError {
     /// Can't be started or waited for.
     #[error("cannot run {}", program.display())]
     Run { program: PathBuf, source: io::Error },
-    #[error("podman {action} ends with {status}: {said}")]
+    #[error("podman {action} ends with {status}: {message}")]
     Failed {
         /// What it should do.
         action: &'static str,
         status: ExitStatus,
         /// The last line that it printed.
-        said: String,
+        message: String,
     },
     #[error("podman {action} was stopped after {} s", after.as_secs())]
     Timeout {
@@ -42,8 +42,8 @@ pub enum StoreError {
         after: Duration,
     },
     /// Printed something else than a size.
-    #[error("podman says that the image has '{said}' bytes")]
-    Size { said: String },
+    #[error("podman says that the image has '{message}' bytes")]
+    Size { message: String },
 }
 
 /// podman(1).
@@ -71,14 +71,14 @@ impl Podman {
         let failed = |source| StoreError::Run { program: self.program.clone(), source };
         let Ended { status, stdout, stderr } =
             process::run(command, timeout).map_err(failed)?.ok_or(StoreError::Timeout { action, after: timeout })?;
-        let said = if status.success() { stdout } else { stderr };
-        Ok((status, super::reference::shorten(said.trim().lines().last().unwrap_or_default())))
+        let message = if status.success() { stdout } else { stderr };
+        Ok((status, super::reference::shorten(message.trim().lines().last().unwrap_or_default())))
     }
 
     fn succeed(&self, action: &'static str, timeout: Duration, command: &Command) -> Result<String, StoreError> {
         match self.run(action, timeout, command)? {
-            (status, said) if status.success() => Ok(said),
-            (status, said) => Err(StoreError::Failed { action, status, said }),
+            (status, message) if status.success() => Ok(message),
+            (status, message) => Err(StoreError::Failed { action, status, message }),
         }
     }
 
@@ -96,7 +96,7 @@ impl Store for Podman {
         match self.run(action, timeout, &self.command(&["image", "exists", "--", image]))? {
             (status, _) if status.success() => Ok(true),
             (status, _) if status.code() == Some(1) => Ok(false),
-            (status, said) => Err(StoreError::Failed { action, status, said }),
+            (status, message) => Err(StoreError::Failed { action, status, message }),
         }
     }
 
@@ -110,8 +110,8 @@ impl Store for Podman {
 
     fn size_bytes(&self, image: &str, timeout: Duration) -> Result<u64, StoreError> {
         let command = self.command(&["image", "inspect", "--format={{.Size}}", "--", image]);
-        let said = self.succeed("image inspect", timeout, &command)?;
-        said.parse().map_err(|_| StoreError::Size { said })
+        let message = self.succeed("image inspect", timeout, &command)?;
+        message.parse().map_err(|_| StoreError::Size { message })
     }
 }
 

@@ -53,9 +53,9 @@ impl Lab {
         let segment = Segment::new()?;
         let us = segment.host("us", OUR_MAC, &["10.0.0.1/24"]);
         let gateway = segment.host("gateway", GATEWAY_MAC, &["10.0.0.254/24"]);
-        gateway.own("203.0.113.0/24");
+        gateway.answer_for("203.0.113.0/24");
         us.route("default", GATEWAY);
-        Some(Self::of(segment, us, gateway, SERVICE, NAME_SERVER))
+        Some(Self::with_hosts(segment, us, gateway, SERVICE, NAME_SERVER))
     }
 
     /// The same without any IPv4 address.
@@ -67,10 +67,10 @@ impl Lab {
         let addresses = ["2001:db8:1::fe/64", &gateway, &service, &names];
         let gateway = segment.host("gateway", GATEWAY_MAC, &addresses);
         us.route("default", &format!("{GATEWAY_V6} dev ens3"));
-        Some(Self::of(segment, us, gateway, SERVICE_V6, NAME_SERVER_V6))
+        Some(Self::with_hosts(segment, us, gateway, SERVICE_V6, NAME_SERVER_V6))
     }
 
-    fn of(segment: Segment, us: Host, gateway: Host, service: &str, name_server: &str) -> Self {
+    fn with_hosts(segment: Segment, us: Host, gateway: Host, service: &str, name_server: &str) -> Self {
         let [service, name_server] = [service, name_server].map(|address| address.parse().unwrap());
         Self { us, gateway, segment, directory: tempfile::tempdir().unwrap(), service, name_server }
     }

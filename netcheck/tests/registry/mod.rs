@@ -80,7 +80,7 @@ impl Image {
         let kind = "application/vnd.docker.distribution.manifest.v2+json";
         let descriptor = |blob: &Vec<u8>| {
             let kind = "application/vnd.docker.image.rootfs.diff.tar.gzip";
-            json!({"mediaType": kind, "digest": Digest::of(blob).to_string(), "size": blob.len()})
+            json!({"mediaType": kind, "digest": Digest::compute(blob).to_string(), "size": blob.len()})
         };
         let layers: Vec<_> = blobs[1..].iter().map(descriptor).collect();
         let mut config = descriptor(&blobs[0]);
@@ -148,7 +148,13 @@ impl<'a> RealRegistry<'a> {
     fn push_as(&self, repository: &str, selector: &str, image: &Image) {
         for blob in &image.blobs {
             let upload = self.send("POST", &format!("https://{ADDRESS}/v2/{repository}/blobs/uploads/"), "", b"", 202);
-            self.send("PUT", &format!("{upload}&digest={}", Digest::of(blob)), "application/octet-stream", blob, 201);
+            self.send(
+                "PUT",
+                &format!("{upload}&digest={}", Digest::compute(blob)),
+                "application/octet-stream",
+                blob,
+                201,
+            );
         }
         let kind = "application/vnd.docker.distribution.manifest.v2+json";
         self.push_manifest(repository, selector, kind, &image.manifest);
@@ -163,7 +169,7 @@ impl<'a> RealRegistry<'a> {
         let kind = "application/vnd.docker.distribution.manifest.list.v2+json";
         let mut manifests: Vec<Value> = Vec::new();
         for (architecture, image) in images {
-            let digest = Digest::of(&image.manifest).to_string();
+            let digest = Digest::compute(&image.manifest).to_string();
             self.push_as(repository, &digest, image);
             manifests
                 .push(json!({"mediaType": "application/vnd.docker.distribution.manifest.v2+json", "digest": digest,
@@ -171,6 +177,6 @@ impl<'a> RealRegistry<'a> {
         }
         let list = json!({"schemaVersion": 2, "mediaType": kind, "manifests": manifests}).to_string();
         self.push_manifest(repository, tag, kind, list.as_bytes());
-        Digest::of(list.as_bytes())
+        Digest::compute(list.as_bytes())
     }
 }

@@ -40,7 +40,7 @@ fn default_interface(routes: &str) -> Option<&str> {
 }
 
 /// This machine's own address. Nothing is sent: connecting a datagram socket asks the routing table only.
-pub(super) fn own() -> Result<Ipv4Addr> {
+pub(super) fn local_address() -> Result<Ipv4Addr> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect("192.0.2.1:9").context("no default route yet")?;
     match socket.local_addr()? {

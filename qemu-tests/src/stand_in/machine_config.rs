@@ -51,7 +51,7 @@ fn log(role: Role, request: &Request) {
 
 /// The config of a role: what runs the stand-ins on its machines, and the users that machine configs add.
 pub(super) fn config(settings: &Settings, objects: &Objects, role: Role) -> Value {
-    let settings = Settings { objects: None, ..settings.of(role) };
+    let settings = Settings { objects: None, ..settings.with_role(role) };
     let config = machine(&settings, &json!({}));
     let of_role = |object: &&Value| {
         object.pointer("/metadata/labels/machineconfiguration.openshift.io~1role") == Some(&json!(role.as_str()))

@@ -56,7 +56,7 @@ fn node(settings: &Settings, name: &str) -> Result<Value> {
         },
         "status": {
             "addresses": [
-                {"type": "InternalIP", "address": address::own()?.to_string()},
+                {"type": "InternalIP", "address": address::local_address()?.to_string()},
                 {"type": "Hostname", "address": name},
             ],
             "conditions": [{"type": "Ready", "status": "False"}],

@@ -55,7 +55,7 @@ fn serve_until_masters_do(settings: &Settings, objects: Objects) -> Result<()> {
 
 /// All of what the machine-config server would give; there will be none.
 fn write_single_node_config(settings: &Settings, objects: &Objects) -> Result<()> {
-    let settings = Settings { objects: Some(objects.clone()), ..settings.of(Role::Master) };
+    let settings = Settings { objects: Some(objects.clone()), ..settings.with_role(Role::Master) };
     let config = machine_config::machine(&settings, &serde_json::json!({}));
     write(SINGLE_NODE_CONFIG, &config.to_string())
 }

@@ -58,7 +58,7 @@ impl Settings {
     }
 
     /// The same for another role.
-    pub fn of(&self, role: Role) -> Self {
+    pub fn with_role(&self, role: Role) -> Self {
         Self { role, ..self.clone() }
     }
 

@@ -32,7 +32,7 @@ pub struct Counters {
     pub sent: u64,
     pub sent_bytes: u64,
     /// Frames for the machine lost by chance.
-    pub lost: u64,
+    pub dropped: u64,
     /// Frames for the machine that met a cut.
     pub cut: u64,
     /// Frames for the machine that it was too slow to take, or not there for.
@@ -134,14 +134,14 @@ impl Fabric {
         let pair = self.pairs.get(&(from.min(to), from.max(to))).copied().unwrap_or_default();
         let sender = self.ports.get(from.0)?.link;
         let links = [sender, pair, self.ports.get(to.0)?.link];
-        let lost = links.iter().any(|link| link.loss > 0.0 && self.random.f64() < link.loss);
+        let dropped = links.iter().any(|link| link.loss > 0.0 && self.random.f64() < link.loss);
         let receiver = self.ports.get_mut(to.0)?;
         if links.iter().any(|link| link.cut) {
             receiver.counters.cut += 1;
             return None;
         }
-        if lost {
-            receiver.counters.lost += 1;
+        if dropped {
+            receiver.counters.dropped += 1;
             return None;
         }
         Some(Delivery { to, delay: links.iter().map(|link| link.delay).sum() })
@@ -225,7 +225,7 @@ mod tests {
         fabric.port_mut(b).unwrap().0.loss = 0.3;
         let passed = (0..1000).filter(|_| !fabric.forward(a, &frame(2, 1)).is_empty()).count();
         assert!((640..=760).contains(&passed), "{passed} of 1000 passed a link that loses 30 %");
-        assert_eq!(usize::try_from(fabric.counters(b).lost).unwrap(), 1000 - passed);
+        assert_eq!(usize::try_from(fabric.counters(b).dropped).unwrap(), 1000 - passed);
         fabric.port_mut(b).unwrap().0.loss = 1.0;
         assert!(fabric.forward(a, &frame(2, 1)).is_empty());
     }

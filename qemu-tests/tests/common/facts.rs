@@ -26,7 +26,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub fn of(vm: &mut Vm) -> Self {
+    pub fn ask(vm: &mut Vm) -> Self {
         Self { shell: vm.shell(BOOT_LIMIT).unwrap_or_else(|error| panic!("{error}")), differences: Vec::new() }
     }
 

@@ -15,7 +15,7 @@ mod service;
 
 use bench::Bench;
 use check::Checker;
-use medium::{MIB, State, System, judge, kept};
+use medium::{MIB, State, System, judge, saved_partition};
 use qemu_tests::{
     images::{Minimal, minimal_image},
     paths,
@@ -84,7 +84,7 @@ fn half_a_system_is_told_from_a_whole_one() {
         change(&mut medium);
         judge(&medium, &before, &old, &new)
     };
-    let place = kept(&before).unwrap();
+    let place = saved_partition(&before).unwrap();
     let tail = before.len() - MIB..before.len();
     assert_eq!(after(&|_| ()), Ok(State::Untouched));
     assert_eq!(after(&|medium| medium[tail.clone()].fill(0)), Ok(State::NoWayIn));

@@ -79,7 +79,7 @@ fn table(medium: &[u8], lba: usize) -> Option<Vec<(String, Range<usize>)>> {
 }
 
 /// Where the partition to keep is; it must be in the table at the start.
-pub fn kept(medium: &[u8]) -> Option<Range<usize>> {
+pub fn saved_partition(medium: &[u8]) -> Option<Range<usize>> {
     table(medium, 1)?.into_iter().find_map(|(name, place)| (name == KEPT).then_some(place))
 }
 
@@ -88,7 +88,7 @@ pub fn kept(medium: &[u8]) -> Option<Range<usize>> {
 pub fn judge(medium: &[u8], before: &[u8], old: &System, new: &System) -> Result<State, String> {
     let last = medium.len() / SECTOR - 1;
     let tables = [table(medium, 1), table(medium, last)];
-    if let Some(place) = kept(before) {
+    if let Some(place) = saved_partition(before) {
         if medium[place.clone()] != before[place.clone()] {
             return Err("the partition to keep has changed".into());
         }

@@ -25,7 +25,7 @@ use std::time::Instant;
 fn every_value_on_qemus_command_line_is_in_the_inventory() {
     let began = Instant::now();
     let (parts, mut vm) = machine::start("bios");
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     println!("hardware: the shell is there after {:.1} s", began.elapsed().as_secs_f64());
 
     facts.run("for port in /sys/class/net/eth*; do ip link set ${port##*/} up; done");
@@ -69,7 +69,7 @@ fn a_disk_that_hangs_costs_no_other_fact() {
         .disk(disk("FINE-2"))
         .start()
         .unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     let before = facts.inventory();
     // The limits of the second disk: one byte a second, of which the first read uses up three days' worth. After that nobody
     // has the disk open, and nobody has its sectors in memory.

@@ -25,7 +25,7 @@ fn a_machine_with_uefi_tells_whether_it_checks_what_it_boots() {
     ] {
         let began = Instant::now();
         let mut vm = builder(name, "").machine(machine).firmware(firmware).start().unwrap();
-        let mut facts = Facts::of(&mut vm);
+        let mut facts = Facts::ask(&mut vm);
         let boot = &facts.inventory()["boot"];
         assert_eq!((&boot["current_boot_mode"], &boot["secure_boot_state"]), (&json!("uefi"), &json!(state)));
         let lockdown = devices::lockdown(&mut facts);
@@ -47,7 +47,7 @@ fn a_machine_with_uefi_tells_whether_it_checks_what_it_boots() {
 fn a_machine_with_nothing_plugged_in() {
     let began = Instant::now();
     let mut vm = builder("nothing-plugged-in", "").start().unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     let inventory = facts.stable_inventory();
     let expected = json!({
         "bmc_address": "0.0.0.0", "bmc_v6address": "::/0", "disks": [], "gpus": [], "routes": [],
@@ -87,7 +87,7 @@ fn a_mirror_and_swap_make_disks_ineligible() {
         vm = vm.disk(disk(serial));
     }
     let mut vm = vm.start().unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     facts.make_mirror();
     facts.run(
         "mount -t ext4 /dev/md127 /mnt
@@ -159,7 +159,7 @@ fn a_machine_with_many_parts() {
         .with("-device", "VGA,addr=0x02,romfile=")
         .start()
         .unwrap();
-    let mut facts = Facts::of(&mut vm);
+    let mut facts = Facts::ask(&mut vm);
     facts.run(&format!(
         "for block in /sys/devices/system/memory/memory*/state; do
              grep -q offline $block && echo online >$block || :

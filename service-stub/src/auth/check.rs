@@ -59,7 +59,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
     let Access::One(credentials) = routes::access(&parts.method, pattern) else {
         return Ok((Caller::Everyone, false));
     };
-    let shown = credentials.iter().filter_map(|kind| Some((*kind, shown(*kind, path, &query, &parts.headers)?)));
+    let shown = credentials.iter().filter_map(|kind| Some((*kind, credential(*kind, path, &query, &parts.headers)?)));
     let mut refused = Refusal::Request(StatusCode::UNAUTHORIZED, missing(credentials));
     let now = Timestamp::now().unix_seconds();
     let model = service.store.model();
@@ -82,7 +82,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
 }
 
 /// The token that comes in as `kind` says; none when there is nothing.
-fn shown(kind: Credential, path: &[(&str, &str)], query: &[(&str, &str)], headers: &HeaderMap) -> Option<String> {
+fn credential(kind: Credential, path: &[(&str, &str)], query: &[(&str, &str)], headers: &HeaderMap) -> Option<String> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let of = |list: &[(&str, &str)], wanted: &str| {
         list.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned())

@@ -55,7 +55,7 @@ pub(crate) fn addresses(inventory: &Inventory) -> impl Iterator<Item = IpAddr> {
 
 impl Node<'_> {
     fn reaches(&self, other: &Node, question: Question) -> bool {
-        let Some(seen) = self.reach.and_then(|reach| reach.of(other.id)) else { return false };
+        let Some(seen) = self.reach.and_then(|reach| reach.seen(other.id)) else { return false };
         let l3 = |address: IpAddr| seen.l3.iter().any(|echo| echo.successful && echo.address == address);
         match question {
             Question::Network(cidr) => {
@@ -144,7 +144,7 @@ fn reached_by_all(peers: &[&Node]) -> BTreeMap<HostId, Vec<String>> {
     for peer in peers.iter().filter(|_| peers.len() > 1) {
         let others = || peers.iter().filter(|other| other.id != peer.id);
         let reached = |other: &Node, address: IpAddr| {
-            let seen = other.reach.and_then(|reach| reach.of(peer.id));
+            let seen = other.reach.and_then(|reach| reach.seen(peer.id));
             seen.is_some_and(|seen| seen.l3.iter().any(|echo| echo.successful && echo.address == address))
         };
         let by_all = |address: &&IpAddr| others().all(|other| reached(other, **address));

@@ -27,7 +27,7 @@ pub(crate) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     /// What a host of the cluster needs in its role; without a cluster, what any role needs.
-    pub(crate) fn of(
+    pub(crate) fn for_host(
         requirements: &Requirements,
         record: &HostRecord,
         cluster: Option<&'a ClusterRecord>,

@@ -28,7 +28,7 @@ impl Domains {
     }
 
     /// The addresses of a name; none if the host was not asked for it.
-    pub(crate) fn of(&self, name: &str) -> Option<&[IpAddr]> {
+    pub(crate) fn addresses(&self, name: &str) -> Option<&[IpAddr]> {
         self.by_name.get(name).map(Vec::as_slice)
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct FullSize {
 
 impl Reach {
     /// What is seen of a host; none where the report has nothing about it.
-    pub(crate) fn of(&self, host: HostId) -> Option<&Seen> {
+    pub(crate) fn seen(&self, host: HostId) -> Option<&Seen> {
         self.by_host.get(&host)
     }
 

@@ -69,7 +69,7 @@ struct RoleEntry {
 }
 
 impl RoleEntry {
-    const fn of(cpu_cores: u64, ram_mib: u64, disk_size_gb: u64) -> Self {
+    const fn new(cpu_cores: u64, ram_mib: u64, disk_size_gb: u64) -> Self {
         Self {
             cpu_cores: Some(cpu_cores),
             ram_mib: Some(ram_mib),
@@ -156,11 +156,11 @@ impl Default for Requirements {
             fallback: Entry {
                 version: "default".into(),
                 match_type: MatchType::Exact,
-                master: RoleEntry::of(4, 16384, 100).with_network(100.0, 0.0),
-                arbiter: RoleEntry::of(2, 8192, 50).with_network(1000.0, 0.0),
-                worker: RoleEntry::of(2, 8192, 100).with_network(1000.0, 10.0),
-                sno: RoleEntry::of(8, 16384, 100),
-                edge_worker: RoleEntry::of(2, 8192, 15),
+                master: RoleEntry::new(4, 16384, 100).with_network(100.0, 0.0),
+                arbiter: RoleEntry::new(2, 8192, 50).with_network(1000.0, 0.0),
+                worker: RoleEntry::new(2, 8192, 100).with_network(1000.0, 10.0),
+                sno: RoleEntry::new(8, 16384, 100),
+                edge_worker: RoleEntry::new(2, 8192, 15),
             },
             versions: vec![Entry {
                 version: "4.22".into(),
@@ -202,7 +202,7 @@ impl Requirements {
     }
 
     /// What a host of `role` needs in a cluster of `version`.
-    pub fn of(&self, version: &str, role: HostRole, single_node: bool) -> RoleNeeds {
+    pub fn role_needs(&self, version: &str, role: HostRole, single_node: bool) -> RoleNeeds {
         self.machine_needs(version, role, single_node, None)
     }
 
@@ -228,7 +228,8 @@ impl Requirements {
 
     /// The least any role needs: a host below it is of no use to anybody.
     pub(crate) fn least(&self, version: &str) -> RoleNeeds {
-        let roles = [HostRole::Master, HostRole::Arbiter, HostRole::Worker].map(|role| self.of(version, role, false));
+        let roles =
+            [HostRole::Master, HostRole::Arbiter, HostRole::Worker].map(|role| self.role_needs(version, role, false));
         let least = |field: fn(&RoleNeeds) -> u64| roles.iter().map(field).min().unwrap_or(0);
         RoleNeeds {
             cpu_cores: least(|needs| needs.cpu_cores),
@@ -284,15 +285,19 @@ mod tests {
                  {"version":"4.22.9","master":{"cpu_cores":9,"packet_loss_percentage":0}}]"#,
         )
         .unwrap();
-        let cpus = |version| table.of(version, HostRole::Master, false).cpu_cores;
+        let cpus = |version| table.role_needs(version, HostRole::Master, false).cpu_cores;
         assert_eq!([cpus("4.19.1"), cpus("4.20.1"), cpus("4.22.1"), cpus("4.22.9")], [1, 2, 3, 9]);
-        assert_eq!(table.of("4.22.9", HostRole::Master, false).ram_mib, 512, "left out: from the default entry");
-        assert_eq!(table.of("4.22.9", HostRole::Worker, false).cpu_cores, 2, "left out there too: built in");
-        assert_eq!(table.of("1", HostRole::Master, true).cpu_cores, 8);
+        assert_eq!(
+            table.role_needs("4.22.9", HostRole::Master, false).ram_mib,
+            512,
+            "left out: from the default entry"
+        );
+        assert_eq!(table.role_needs("4.22.9", HostRole::Worker, false).cpu_cores, 2, "left out there too: built in");
+        assert_eq!(table.role_needs("1", HostRole::Master, true).cpu_cores, 8);
         let least = table.least("4.22.9");
         assert_eq!((least.cpu_cores, least.ram_mib, least.disk_size_gb), (2, 512, 1));
         let network = |role| {
-            let needs = table.of("4.22.9", role, false);
+            let needs = table.role_needs("4.22.9", role, false);
             (needs.network_latency_ms, needs.packet_loss_percent)
         };
         assert_eq!(network(HostRole::Master), (Some(100.0), Some(0.0)));

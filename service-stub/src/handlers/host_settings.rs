@@ -107,7 +107,8 @@ fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: H
     }
     let Some(mut inventory) = record.facts().inventory.clone() else { return Ok(()) };
     let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id));
-    let wanted = disks::Wanted::of(&service.settings.requirements, record, cluster.map(AsRef::as_ref), &inventory);
+    let wanted =
+        disks::Wanted::for_host(&service.settings.requirements, record, cluster.map(AsRef::as_ref), &inventory);
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
     let chosen = disks::choose(&inventory, &record.host.installation_disk_id);

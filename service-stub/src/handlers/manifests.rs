@@ -243,16 +243,16 @@ fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal
 pub(crate) fn custom_manifests(
     service: &Service,
     cluster: &ClusterRecord,
-    own: Option<Vec<u8>>,
+    content: Option<Vec<u8>>,
 ) -> Result<Option<Vec<u8>>, Refusal> {
     let (state, id) = (service.store.directory(), cluster.cluster.id);
     let scheduler = generated_manifests::scheduler(cluster);
     let names = manifest_files::list(state, id).map_err(failed)?;
     if names.is_empty() && scheduler.is_none() {
-        return Ok(own);
+        return Ok(content);
     }
-    let mut list: Vec<Value> = match own {
-        Some(own) => serde_json::from_slice(&own).map_err(|error| Refusal::internal(&error))?,
+    let mut list: Vec<Value> = match content {
+        Some(content) => serde_json::from_slice(&content).map_err(|error| Refusal::internal(&error))?,
         None => Vec::new(),
     };
     let encoded = |content: &str| base64::engine::general_purpose::STANDARD.encode(content);

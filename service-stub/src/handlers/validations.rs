@@ -123,7 +123,8 @@ pub(crate) fn parse_ignored(ids: &[String]) -> Result<IgnoredValidations, String
 pub(crate) fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
     let of = |role| {
-        let needs = service.settings.requirements.of(&record.cluster.openshift_version, role, record.single_node());
+        let needs =
+            service.settings.requirements.role_needs(&record.cluster.openshift_version, role, record.single_node());
         json!({"quantitative": needs.document()})
     };
     let document = json!({"ocp": {"master": of(HostRole::Master), "worker": of(HostRole::Worker)}, "operators": []});

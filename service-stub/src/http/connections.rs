@@ -89,15 +89,15 @@ fn is_of_connection(error: &io::Error) -> bool {
 #[derive(Default)]
 struct TurnedAway {
     count: u64,
-    said: Option<tokio::time::Instant>,
+    last_warning: Option<tokio::time::Instant>,
 }
 
 impl TurnedAway {
     fn note(&mut self, bound: usize) {
         self.count += 1;
-        if self.said.is_none_or(|said| said.elapsed() >= QUIET) {
+        if self.last_warning.is_none_or(|last_warning| last_warning.elapsed() >= QUIET) {
             tracing::warn!(bound, turned_away = self.count, "too many connections: further ones are told 503");
-            self.said = Some(tokio::time::Instant::now());
+            self.last_warning = Some(tokio::time::Instant::now());
         }
     }
 }

@@ -120,7 +120,7 @@ pub enum Kind {
 
 impl Kind {
     /// Of a request.
-    pub fn of(method: &Method, path: &str) -> Self {
+    pub fn classify(method: &Method, path: &str) -> Self {
         const FILES: [&str; 5] = ["/images/", "/byid/", "/byapikey/", "/bytoken/", "/boot-artifacts/"];
         let logs = path.starts_with(api::API_PATH) && path.ends_with("/logs");
         match path {
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_a_request_takes_a_place_of() {
-        let kind = |method: Method, path: &str| Kind::of(&method, path);
+        let kind = |method: Method, path: &str| Kind::classify(&method, path);
         let logs = format!("{}/v2/clusters/x/logs", api::API_PATH);
         assert_eq!(kind(Method::POST, &logs), Kind::Upload);
         assert_eq!(kind(Method::GET, &logs), Kind::Download);

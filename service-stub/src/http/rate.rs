@@ -14,12 +14,12 @@ const MICROS_PER_MINUTE: u128 = 60_000_000;
 /// What each address has left of an allowance that comes back with time.
 #[derive(Default)]
 pub struct Rates {
-    left: Mutex<BTreeMap<IpAddr, Allowance>>,
+    allowances: Mutex<BTreeMap<IpAddr, Allowance>>,
 }
 
 struct Allowance {
     /// In micros of a minute, of which one unit has [`MICROS_PER_MINUTE`].
-    left: u128,
+    remaining: u128,
     at: Instant,
 }
 
@@ -29,9 +29,9 @@ impl Rates {
         let whole = u128::from(burst) * MICROS_PER_MINUTE;
         let grown = |allowance: &Allowance| {
             let micros = now.saturating_duration_since(allowance.at).as_micros();
-            allowance.left.saturating_add(micros.saturating_mul(per_minute.into())).min(whole)
+            allowance.remaining.saturating_add(micros.saturating_mul(per_minute.into())).min(whole)
         };
-        let mut table = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
         if table.len() >= MAX_ADDRESSES {
             table.retain(|_, allowance| grown(allowance) < whole);
         }
@@ -39,10 +39,10 @@ impl Rates {
         if table.len() >= MAX_ADDRESSES && !table.contains_key(&network(address)) {
             return false;
         }
-        let allowance = table.entry(network(address)).or_insert(Allowance { left: whole, at: now });
-        let left = grown(allowance);
-        let taken = left.checked_sub(MICROS_PER_MINUTE);
-        *allowance = Allowance { left: taken.unwrap_or(left), at: now };
+        let allowance = table.entry(network(address)).or_insert(Allowance { remaining: whole, at: now });
+        let remaining = grown(allowance);
+        let taken = remaining.checked_sub(MICROS_PER_MINUTE);
+        *allowance = Allowance { remaining: taken.unwrap_or(remaining), at: now };
         taken.is_some()
     }
 }

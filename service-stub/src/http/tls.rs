@@ -68,7 +68,7 @@ impl Tls {
 
     /// With a certificate of our own authority for `names`, host names and addresses. Both are kept in `directory`; the
     /// certificate is made anew when it doesn't fit or expires, the authority never.
-    pub fn own(directory: &Path, names: &[String]) -> Result<Self, TlsError> {
+    pub fn with_local_authority(directory: &Path, names: &[String]) -> Result<Self, TlsError> {
         let at = |name: &str| directory.join(name);
         if !at(CA).exists() || !at(CA_KEY).exists() {
             make_ca(&at(CA), &at(CA_KEY), names)?;
@@ -193,19 +193,19 @@ mod tests {
         let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let file = |name: &str| fs::read_to_string(state.join(name)).unwrap();
         let one = names(&["127.0.0.1", "rack.example.com", "::1"]);
-        let first = Tls::own(state, &one).unwrap();
+        let first = Tls::with_local_authority(state, &one).unwrap();
         let (ca, certificate) = (file(CA), file(CERTIFICATE));
         assert_eq!(first.ca_pem.as_deref(), Some(ca.as_str()));
-        Tls::own(state, &one).unwrap();
-        Tls::own(state, &names(&["rack.example.com"])).unwrap();
+        Tls::with_local_authority(state, &one).unwrap();
+        Tls::with_local_authority(state, &names(&["rack.example.com"])).unwrap();
         assert_eq!(file(CERTIFICATE), certificate, "it fits fewer as well");
-        Tls::own(state, &names(&["10.0.0.5"])).unwrap();
+        Tls::with_local_authority(state, &names(&["10.0.0.5"])).unwrap();
         assert_ne!(file(CERTIFICATE), certificate, "another address");
         assert_eq!(file(CA), ca, "what hosts trust stays");
         // A key that isn't the certificate's.
         let certificate = file(CERTIFICATE);
         fs::write(state.join(KEY), pem("PRIVATE KEY", KeyPair::generate().unwrap().serialized_der())).unwrap();
-        Tls::own(state, &names(&["10.0.0.5"])).unwrap();
+        Tls::with_local_authority(state, &names(&["10.0.0.5"])).unwrap();
         assert_ne!(file(CERTIFICATE), certificate);
 
         let given = |certificate: &str, key: &str| Tls::given(&state.join(certificate), &state.join(key), None);

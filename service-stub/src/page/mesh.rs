@@ -67,7 +67,7 @@ impl Link {
 }
 
 fn link(from: &HostRecord, to: &HostRecord) -> Option<Link> {
-    from.facts().reach.as_ref()?.of(to.host.id).map(Link::new)
+    from.facts().reach.as_ref()?.seen(to.host.id).map(Link::new)
 }
 
 /// The matrix, or for many hosts the links that are wrong.
@@ -149,7 +149,7 @@ mod tests {
             })).collect::<Vec<_>>(),
         }]});
         let reach = Reach::from(serde_json::from_value::<api::ConnectivityReport>(report).unwrap());
-        Link::new(reach.of(host).unwrap())
+        Link::new(reach.seen(host).unwrap())
     }
 
     #[test]

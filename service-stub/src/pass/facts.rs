@@ -91,7 +91,7 @@ pub(super) fn masters(cluster: &ClusterRecord) -> usize {
 /// The stages a host passes. One that is added to a cluster is on its own from the reboot on.
 pub fn stages(record: &HostRecord, cluster: Option<&ClusterRecord>) -> &'static [HostStage] {
     let single_node = cluster.is_some_and(ClusterRecord::single_node);
-    let all = StageList::of(record.effective_role(), record.host.bootstrap, single_node).stages();
+    let all = StageList::for_role(record.effective_role(), record.host.bootstrap, single_node).stages();
     let reboot = all.iter().position(|stage| record.day2() && *stage == HostStage::Rebooting);
     reboot.and_then(|reboot| all.get(..=reboot)).unwrap_or(all)
 }

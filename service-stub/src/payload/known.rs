@@ -126,7 +126,7 @@ mod tests {
         assert!(!payloads.note("r.io/a:1", Err("down".into()), now + RETRY), "the same again is no news");
         assert!(payloads.note("r.io/a:1", Err("forbidden".into()), now + RETRY));
         assert_eq!(payloads.get("r.io/a:1"), None);
-        let digest = Digest::of(b"manifest");
+        let digest = Digest::compute(b"manifest");
         assert!(payloads.note("r.io/a:1", Ok((digest.clone(), payload.clone())), now));
         assert_eq!(payloads.get("r.io/a:1"), Some(payload.clone()));
         assert!(!payloads.is_due("r.io/a:1", now + RETRY * 100), "an image does not change");

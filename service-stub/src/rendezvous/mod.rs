@@ -65,18 +65,18 @@ pub struct Rack {
 pub struct Rendezvous {
     pub rack: Rack,
     /// The machine we run on, as its agent names it.
-    pub own: Option<HostId>,
+    pub serving_host: Option<HostId>,
     pub cluster: ClusterId,
     pub infra_env: InfraEnvId,
     /// Signs what agents are told of it; without one nothing is proven to them.
     pub key: Option<Arc<SigningKey>>,
     /// What was told last of what is waited for.
-    told: Mutex<String>,
+    last_text: Mutex<String>,
 }
 
 impl Rendezvous {
     /// Ids follow from the cluster's name, so that a service that is started again finds its own.
-    pub fn new(rack: Rack, own: Option<HostId>) -> Self {
+    pub fn new(rack: Rack, serving_host: Option<HostId>) -> Self {
         let id = |kind: &str| {
             let digest = Sha256::digest(format!("landfall rendezvous {kind} {}", rack.cluster.name));
             let mut bytes = [0; 16];
@@ -86,11 +86,11 @@ impl Rendezvous {
         let (cluster, infra_env): (Uuid, Uuid) = (id("cluster"), id("infra-env"));
         Self {
             rack,
-            own,
+            serving_host,
             cluster: ClusterId(cluster),
             infra_env: InfraEnvId(infra_env),
             key: None,
-            told: Mutex::default(),
+            last_text: Mutex::default(),
         }
     }
 
@@ -102,9 +102,9 @@ impl Rendezvous {
 
     /// Whether a text is another one than the last.
     fn is_news(&self, text: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let news = *told != text;
-        text.clone_into(&mut told);
+        let mut last_text = self.last_text.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = *last_text != text;
+        text.clone_into(&mut last_text);
         news
     }
 }

@@ -66,7 +66,7 @@ pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> 
 pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
     let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
     for document in documents {
-        let fields = Fields::of(document, &unknown)?;
+        let fields = Fields::from_document(document, &unknown)?;
         if let Some(kind) = kinds::take(fields, &mut draft)? {
             warnings.push(format!("{}: documents of kind '{kind}' are not understood", document.file));
         }
@@ -104,8 +104,8 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
         )
     })?;
     let workers = count("workers").unwrap_or(0);
-    let told = |name: &str| draft.other.get(name).map(|(_, place)| place.clone()).unwrap_or_default();
-    check_counts(&draft.hosts, masters, workers, &told)?;
+    let place = |name: &str| draft.other.get(name).map(|(_, place)| place.clone()).unwrap_or_default();
+    check_counts(&draft.hosts, masters, workers, &place)?;
     let place = |name: &str| draft.cluster.get(name).map(|(_, place)| place.clone());
     let user_managed = draft.cluster.get("user_managed_networking").and_then(|(flag, _)| flag.as_bool());
     for (field, what) in [("api_vips", "API address"), ("ingress_vips", "ingress address")] {
@@ -160,8 +160,8 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     })
 }
 
-fn values(told: BTreeMap<&'static str, Told<Value>>) -> Map<String, Value> {
-    told.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
+fn values(place: BTreeMap<&'static str, Told<Value>>) -> Map<String, Value> {
+    place.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
 }
 
 /// The set that is referred to, else the only one, else what the operator says.
@@ -222,20 +222,20 @@ fn check_counts(
     hosts: &[PlannedHost],
     masters: u64,
     workers: u64,
-    told: &impl Fn(&str) -> String,
+    place: &impl Fn(&str) -> String,
 ) -> Result<(), PlanError> {
     let total = masters.saturating_add(workers);
     let of = |role| hosts.iter().filter(|host| host.role == role).count();
     let over = |count: usize, most: u64| u64::try_from(count).unwrap_or(u64::MAX) > most;
     let say = |what: &str, count: usize, most: u64, field: &str| {
-        PlanError::Refused(format!("{count} {what} are named, but {} asks for {most}", told(field)))
+        PlanError::Refused(format!("{count} {what} are named, but {} asks for {most}", place(field)))
     };
     match () {
         () if over(of(api::HostRole::Master), masters) => {
             Err(say("control-plane hosts", of(api::HostRole::Master), masters, "control_plane"))
         }
         () if over(of(api::HostRole::Worker), workers) => {
-            let field = if told("workers").is_empty() { "control_plane" } else { "workers" };
+            let field = if place("workers").is_empty() { "control_plane" } else { "workers" };
             Err(say("workers", of(api::HostRole::Worker), workers, field))
         }
         () if over(hosts.len(), total) => Err(say("hosts", hosts.len(), total, "control_plane")),

@@ -126,7 +126,7 @@ fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
 fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     service.change("", |change| {
         for record in change.model().hosts_of_cluster(rendezvous.cluster) {
-            let ours = Some(record.host.id) == rendezvous.own && record.effective_role() == HostRole::Master;
+            let ours = Some(record.host.id) == rendezvous.serving_host && record.effective_role() == HostRole::Master;
             if record.host.bootstrap != ours {
                 let mut record = HostRecord::clone(&record);
                 record.host.bootstrap = ours;
@@ -139,7 +139,7 @@ fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refu
 
 /// Tells how it ended, once this machine is about to go.
 fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
-    let own = hosts.iter().find(|record| Some(record.host.id) == rendezvous.own);
+    let own = hosts.iter().find(|record| Some(record.host.id) == rendezvous.serving_host);
     if own.and_then(|record| record.stage()) != Some(HostStage::Rebooting) {
         return;
     }

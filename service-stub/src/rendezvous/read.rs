@@ -83,7 +83,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The fields of a whole document.
-    pub(crate) fn of(document: &'a Document, unknown: &'a RefCell<Vec<String>>) -> Result<Self, PlanError> {
+    pub(crate) fn from_document(document: &'a Document, unknown: &'a RefCell<Vec<String>>) -> Result<Self, PlanError> {
         Self::new(&document.file, String::new(), document.value.clone(), unknown)
     }
 

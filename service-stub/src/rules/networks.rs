@@ -308,7 +308,7 @@ fn apart(first: &str, second: &str, kinds: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn of(cidrs: &[&str]) -> Vec<MachineNetwork> {
+    fn networks(cidrs: &[&str]) -> Vec<MachineNetwork> {
         cidrs.iter().map(|cidr| MachineNetwork { cidr: (*cidr).to_owned(), cluster_id: None }).collect()
     }
 
@@ -335,19 +335,19 @@ mod tests {
                 "dual-stack machine networks must include exactly one IPv6 subnet",
             ),
         ] {
-            let (machine, service) = (of(&machine), of(&service));
+            let (machine, service) = (networks(&machine), networks(&service));
             let networks = Networks { machine: &machine, service: &service, cluster: &[] };
             assert_eq!(networks.check_stacks(&stacks).err().unwrap_or_default(), why, "{machine:?} {service:?}");
         }
         let older = Stacks { openshift_version: "4.11.59", ..Stacks::default() };
-        let machine = of(&["fd00::/64", "10.0.0.0/24"]);
+        let machine = networks(&["fd00::/64", "10.0.0.0/24"]);
         let why = Networks { machine: &machine, service: &[], cluster: &[] }.check_stacks(&older).unwrap_err();
         assert!(why.starts_with("First machine networks has to be IPv4 subnet"), "{why}");
     }
 
     #[test]
     fn networks_that_cannot_be_read_are_listed() {
-        let (machine, service) = (of(&["", "10.0.0.0/33"]), of(&["x"]));
+        let (machine, service) = (networks(&["", "10.0.0.0/33"]), networks(&["x"]));
         let why = Networks { machine: &machine, service: &service, cluster: &[] }.check_cidrs().unwrap_err();
         assert_eq!(
             why,
@@ -395,9 +395,9 @@ mod tests {
                 "{cidr} {prefix}"
             );
         }
-        assert!(check_machine_networks(&of(&["10.0.0.0/28"]), 4).is_ok());
-        assert!(check_machine_networks(&of(&["10.0.0.0/29"]), 4).is_err());
-        let (machine, service) = (of(&["10.128.1.0/24"]), of(&["172.30.0.0/16"]));
+        assert!(check_machine_networks(&networks(&["10.0.0.0/28"]), 4).is_ok());
+        assert!(check_machine_networks(&networks(&["10.0.0.0/29"]), 4).is_err());
+        let (machine, service) = (networks(&["10.128.1.0/24"]), networks(&["172.30.0.0/16"]));
         let networks = Networks { machine: &machine, service: &service, cluster: &pods("10.128.0.0/14", 23) };
         assert_eq!(check_overlap(networks, false), Ok(()));
         let why = check_overlap(networks, true).unwrap_err();

@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    fn told(result: Result<(Option<Platform>, Option<bool>), String>) -> String {
+    fn outcome(result: Result<(Option<Platform>, Option<bool>), String>) -> String {
         match result {
             Ok((platform, user_managed)) => {
                 format!("{} {user_managed:?}", platform.map_or("-".to_owned(), |platform| platform.kind))
@@ -260,7 +260,7 @@ mod tests {
         ] {
             let made = for_new_cluster(platform(kind), user_managed, masters, architecture);
             let made = made.map(|(platform, user_managed)| (Some(platform), user_managed));
-            assert_eq!(told(made), expected, "{kind} {user_managed:?} {masters} {architecture}");
+            assert_eq!(outcome(made), expected, "{kind} {user_managed:?} {masters} {architecture}");
         }
         let bare = Platform { external: Value::Null, kind: EXTERNAL.to_owned() };
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
                 can_manage_networking: true,
             };
             let made = for_update(platform(kind), user_managed, &current);
-            assert_eq!(told(made), expected, "{} -> {kind} {user_managed:?} {masters}", own.kind);
+            assert_eq!(outcome(made), expected, "{} -> {kind} {user_managed:?} {masters}", own.kind);
         }
     }
 
@@ -337,6 +337,6 @@ mod tests {
         let renamed = Platform { external: json!({"platform_name": "oci"}), kind: EXTERNAL.to_owned() };
         let (made, _) = for_update(Some(renamed), None, &current).unwrap();
         assert_eq!(made.unwrap().external, json!({"platform_name": "oci", "cloud_controller_manager": "External"}));
-        assert_eq!(told(for_update(Some(own.clone()), None, &current)), "- None");
+        assert_eq!(outcome(for_update(Some(own.clone()), None, &current)), "- None");
     }
 }

@@ -52,7 +52,7 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     // Only these can carry a cluster's traffic.
     inventory.interfaces.retain(|nic| matches!(nic.kind.as_str(), "" | "physical" | "vlan" | "bond"));
     let requirements = &replied.settings.requirements;
-    let wanted = disks::Wanted::of(requirements, &record, cluster.map(AsRef::as_ref), &inventory);
+    let wanted = disks::Wanted::for_host(requirements, &record, cluster.map(AsRef::as_ref), &inventory);
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
     Ok(Outcome::Host(Box::new(move |_, record| store(record, &inventory, text))))

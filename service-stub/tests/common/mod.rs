@@ -79,7 +79,7 @@ impl Running {
         prepare(&store);
         let runtime = server::runtime().unwrap();
         let listener = runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() });
-        let tls = files.tls.then(|| Tls::own(state.path(), &["127.0.0.1".to_owned()]).unwrap());
+        let tls = files.tls.then(|| Tls::with_local_authority(state.path(), &["127.0.0.1".to_owned()]).unwrap());
         let scheme = if files.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let plain = files.tls.then(|| runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() }));

@@ -95,7 +95,7 @@ impl Registry {
         let base = format!("http://{}/v2/{repository}", self.address);
         let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}});
         let push = |blob: &[u8], kind: &str| -> Value {
-            let digest = Digest::of(blob).to_string();
+            let digest = Digest::compute(blob).to_string();
             let upload = self.send("POST", &format!("{base}/blobs/uploads/"), "", b"", 202);
             self.send("PUT", &format!("{upload}&digest={digest}"), "application/octet-stream", blob, 201);
             json!({"mediaType": kind, "digest": digest, "size": blob.len()})

@@ -147,7 +147,7 @@ impl Browser {
             .unwrap();
     }
 
-    fn of(&self, method: &str) -> impl Iterator<Item = &Value> {
+    fn messages(&self, method: &str) -> impl Iterator<Item = &Value> {
         self.events.iter().filter(move |event| event["method"] == method).map(|event| &event["params"])
     }
 }
@@ -250,10 +250,11 @@ fn a_person_installs_a_rack_in_a_browser() {
     browser.screenshot(&pictures, "phone-dark");
 
     for method in ["Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"] {
-        let wrong: Vec<&Value> = browser.of(method).filter(|entry| entry["entry"]["level"] != "verbose").collect();
+        let wrong: Vec<&Value> =
+            browser.messages(method).filter(|entry| entry["entry"]["level"] != "verbose").collect();
         assert!(wrong.is_empty(), "{wrong:?}");
     }
-    for request in browser.of("Network.requestWillBeSent") {
+    for request in browser.messages("Network.requestWillBeSent") {
         let asked = request["request"]["url"].as_str().unwrap();
         assert!(asked.starts_with(&format!("{url}/")), "a request to elsewhere: {asked}");
     }

@@ -17,7 +17,7 @@ fn events(world: &World, name: &str) -> Vec<Value> {
 }
 
 /// Of each event what it says, its severity, and its details.
-fn told(world: &World, name: &str) -> Vec<(String, String, Value)> {
+fn event_texts(world: &World, name: &str) -> Vec<(String, String, Value)> {
     let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
     let of = |event: &Value| {
         let props = serde_json::from_str(&text(event, "props")).unwrap();
@@ -125,8 +125,8 @@ fn checks_that_turn_are_told() {
     let mut world = World::new(1, 1);
     world.discover_all();
     let id = world.machines[0].id;
-    let fixed = |world: &World| told(world, "host_validation_fixed");
-    assert_eq!(told(&world, "host_validation_failed"), []);
+    let fixed = |world: &World| event_texts(world, "host_validation_fixed");
+    assert_eq!(event_texts(&world, "host_validation_failed"), []);
     let first: Vec<_> = fixed(&world).into_iter().map(|(_, _, props)| props["validation_id"].clone()).collect();
     assert_eq!(first, ["has-inventory", "hostname-valid"], "what it had to send first");
     world.machines[0].name = "localhost".into();
@@ -135,9 +135,9 @@ fn checks_that_turn_are_told() {
     let props = json!({"cluster_id": world.cluster.id, "host_id": id, "infra_env_id": world.infra_env.id,
         "host_name": "localhost", "validation_id": "hostname-valid", "failure_message": why});
     let text = format!("Host localhost: validation 'hostname-valid' {why}");
-    assert_eq!(told(&world, "host_validation_failed"), [(text, "warning".to_owned(), props)]);
+    assert_eq!(event_texts(&world, "host_validation_failed"), [(text, "warning".to_owned(), props)]);
     world.poll(&world.machines[0]);
-    assert_eq!(told(&world, "host_validation_failed").len(), 1, "once");
+    assert_eq!(event_texts(&world, "host_validation_failed").len(), 1, "once");
     world.machines[0].name = "node-1".into();
     world.poll(&world.machines[0]);
     let [_, _, (text, severity, props)] = fixed(&world).try_into().unwrap();
@@ -149,7 +149,7 @@ fn checks_that_turn_are_told() {
         assert_eq!(world.running.json("PATCH", &path, &json!({"base_dns_domain": domain})).status, 201);
     };
     let of = |name: &str| {
-        let all = told(&world, name).into_iter();
+        let all = event_texts(&world, name).into_iter();
         all.filter(|(_, _, props)| props["validation_id"] == "dns-domain-defined").collect::<Vec<_>>()
     };
     domain("");
@@ -164,14 +164,14 @@ fn checks_that_turn_are_told() {
     assert_eq!((text.as_str(), severity.as_str()), expected);
     assert_eq!(props.get("failure_message"), None);
     world.register(&world.machines[0]).unwrap();
-    assert_eq!(told(&world, "host_validation_failed").len(), 1, "a host that begins anew has nothing to lose");
+    assert_eq!(event_texts(&world, "host_validation_failed").len(), 1, "a host that begins anew has nothing to lose");
 }
 
 #[test]
 fn a_role_that_is_worked_out_is_told_and_one_that_is_set_is_not() {
     let world = World::new(2, 3);
     world.discover_all();
-    let roles = told(&world, "host_role_updated");
+    let roles = event_texts(&world, "host_role_updated");
     let of = |role: &str| roles.iter().filter(|(_, _, props)| props["suggested_role"] == role).count();
     assert_eq!((roles.len(), of("master"), of("arbiter")), (3, 2, 1), "{roles:?}");
     for (text, severity, props) in &roles {
@@ -187,7 +187,7 @@ fn a_role_that_is_worked_out_is_told_and_one_that_is_set_is_not() {
     let (_, host) = set(&world, 0, &json!({"host_role": "arbiter"}));
     assert_eq!((&host["role"], &host["progress_stages"][4]), (&json!("arbiter"), &json!("Rebooting")));
     let set_by_hand = ["worker", "arbiter"];
-    let late = told(&world, "host_role_updated").split_off(3);
+    let late = event_texts(&world, "host_role_updated").split_off(3);
     assert!(
         late.iter().all(|(_, _, props)| !set_by_hand.iter().any(|role| props["suggested_role"] == *role)),
         "{late:?}"

@@ -74,7 +74,7 @@ impl Rack {
     }
 
     /// What a host is told in a state.
-    fn told(&self, index: usize, state: HostState) -> Value {
+    fn instructions(&self, index: usize, state: HostState) -> Value {
         let mut record = HostRecord::clone(&self.hosts[index]);
         record.state = state;
         let steps = instructions::next(&Situation {
@@ -114,7 +114,7 @@ fn each_step_asks_what_the_real_service_asks() {
     let (mut found, mut count) = (Vec::new(), 0_u32);
     for (name, index, state) in all {
         count += 1;
-        for (place, recorded, ours) in compare::documents(&load(&folder, &name), &rack.told(index, state)) {
+        for (place, recorded, ours) in compare::documents(&load(&folder, &name), &rack.instructions(index, state)) {
             let exchange = name.trim_start_matches("step-").to_owned();
             found.push(compare::Difference { number: count, exchange, place, recorded, ours });
         }

@@ -188,7 +188,7 @@ impl Host {
     }
 
     /// Makes the host answer for every address of a network.
-    pub fn own(&self, network: &str) {
+    pub fn answer_for(&self, network: &str) {
         self.namespace.ip(&format!("route add local {network} dev lo"));
     }
 

@@ -69,15 +69,15 @@ impl Server {
                 return;
             }
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the server ended ({status}): {}", self.said());
+                panic!("the server ended ({status}): {}", self.output());
             }
             sleep(Duration::from_millis(10));
         }
-        panic!("the server does not get ready: {}", self.said());
+        panic!("the server does not get ready: {}", self.output());
     }
 
     /// What it has said so far.
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }
 }

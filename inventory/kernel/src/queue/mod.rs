@@ -47,7 +47,7 @@ impl Request {
     }
 
     /// Bytes not done yet.
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.len_bytes().saturating_sub(self.done)
     }
 
@@ -79,10 +79,10 @@ impl Request {
             Work::Write(..) => file.write_at(self.source(), position),
             Work::Read(_) => file.read_at(self.destination(), position),
             Work::Zero(_) => {
-                let (from, len) = (position.try_into(), self.left().try_into());
+                let (from, len) = (position.try_into(), self.remaining().try_into());
                 let (from, len) = (from.map_err(io::Error::other)?, len.map_err(io::Error::other)?);
                 fallocate(file, zero_range(), from, len)?;
-                Ok(self.left())
+                Ok(self.remaining())
             }
         }
     }

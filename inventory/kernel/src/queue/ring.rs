@@ -68,7 +68,7 @@ impl<'a> Ring<'a> {
 
     fn try_start(&mut self, request: Request) -> Result<(), (Request, io::Error)> {
         let free = self.slots.iter_mut().enumerate().find(|(_, slot)| slot.is_none());
-        let (Some((number, slot)), Ok(left)) = (free, u32::try_from(request.left())) else {
+        let (Some((number, slot)), Ok(left)) = (free, u32::try_from(request.remaining())) else {
             return Err((request, io::Error::other("more requests, or a longer one, than the ring was made for")));
         };
         let Ok(number) = u64::try_from(number) else { return Err((request, io::ErrorKind::Unsupported.into())) };
@@ -139,7 +139,7 @@ impl Iterator for Ring<'_> {
                 self.under_way -= 1;
                 let result = match usize::try_from(entry.result()) {
                     // A zeroed range's answer is no count.
-                    Ok(_) if matches!(request.work, Work::Zero(_)) => Ok(request.left()),
+                    Ok(_) if matches!(request.work, Work::Zero(_)) => Ok(request.remaining()),
                     Ok(count) => Ok(count),
                     Err(_) => Err(io::Error::from_raw_os_error(entry.result().saturating_neg())),
                 };

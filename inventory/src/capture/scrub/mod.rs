@@ -22,7 +22,7 @@ const MIN_LEN: usize = 6;
 
 /// The capture with stand-ins, which depend on `key`.
 pub(super) fn scrub(entries: BTreeMap<PathBuf, Kind>, key: &[u8]) -> BTreeMap<PathBuf, Kind> {
-    let values = Values::of(&entries);
+    let values = Values::collect(&entries);
     let stand_ins = StandIns::new(values.known(), key);
     let scrub_entry = |(path, kind): (PathBuf, Kind)| {
         let kind = match kind {

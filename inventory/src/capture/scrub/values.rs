@@ -97,7 +97,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    pub(super) fn of(entries: &BTreeMap<PathBuf, Kind>) -> Self {
+    pub(super) fn collect(entries: &BTreeMap<PathBuf, Kind>) -> Self {
         let mut public: BTreeSet<String> =
             [&TELLTALES_OF_NOTHING[..], &PLATFORMS, &SHARED_SERIALS].concat().into_iter().map(str::to_owned).collect();
         let mut known = BTreeSet::new();

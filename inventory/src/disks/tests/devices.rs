@@ -79,14 +79,14 @@ fn what_is_mounted_is_in_use() {
     let root = Root::open("/").unwrap();
     let all = devices(&root);
     let usage = Usage::new(&root, &all, &mounts, &[]);
-    let of = |device: &Loop| {
+    let judged = |device: &Loop| {
         let device = all.iter().find(|found| found.node() == Path::new(&device.node)).unwrap();
-        let judged = eligibility::judge(&root, device, kind::drive_type(&root, device), &usage, None);
-        (usage.direct(&device.name).to_vec(), judged.reasons)
+        let verdict = eligibility::judge(&root, device, kind::drive_type(&root, device), &usage, None);
+        (usage.direct(&device.name).to_vec(), verdict.reasons)
     };
     let place = target.path().to_str().unwrap();
     let read_only = "Disk is read-only".to_owned();
     let mounted = format!("Disk is mounted on '{place}'");
-    assert_eq!(of(&used), (vec![usage::Use::Mount(place.to_owned())], vec![mounted, read_only.clone()]));
-    assert_eq!(of(&free), (vec![], vec![read_only]));
+    assert_eq!(judged(&used), (vec![usage::Use::Mount(place.to_owned())], vec![mounted, read_only.clone()]));
+    assert_eq!(judged(&free), (vec![], vec![read_only]));
 }

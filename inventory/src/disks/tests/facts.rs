@@ -36,7 +36,7 @@ fn a_disk_that_udev_knows() {
         wwn: "0x5000c500a1b2c3d4".to_owned(),
         ..Disk::default()
     };
-    assert_eq!(of(&tree), [expected]);
+    assert_eq!(read_disks(&tree), [expected]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn disks_without_udev() {
     add(&tree, "nvme0n1", "pci0000:00/nvme/nvme0", &[("size", "8"), ("wwid", "eui.0025")]);
     tree.add("sys/devices/pci0000:00/nvme/nvme0/model", "KINGSTON SKC1000   \n");
     tree.add("sys/devices/pci0000:00/nvme/nvme0/serial", "50026B  \n");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let short =
         |disk: &Disk| [&disk.drive_type, &disk.model, &disk.serial, &disk.wwn, &disk.hctl, &disk.id].map(String::clone);
     assert_eq!(short(&found[0]), ["SSD", "KINGSTON SKC1000", "50026B", "eui.0025", "", "/dev/nvme0n1"]);
@@ -70,7 +70,7 @@ fn what_is_no_disk() {
     virtual_disk(&tree, "nvme0c0n1", &[("hidden", "1")]);
     virtual_disk(&tree, "dm-1", &[("dm/uuid", "LVM-abc"), ("dm/name", "vg-lv")]);
     virtual_disk(&tree, "dm-2", &[("dm/uuid", "mpath-3500"), ("dm/name", "mpatha")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let shown: Vec<_> =
         found.iter().map(|disk| (disk.name.as_str(), disk.drive_type.as_str(), reasons(disk))).collect();
     let unknown = vec!["Disk has unknown storage controller"];
@@ -104,7 +104,7 @@ fn mainframe_and_fabric_disks() {
         }
     }
     add(&tree, "sda", "pci0000:00/host1/rport-1:0-3/target1:0:0/1:0:0:7", &[("size", "8")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let kinds: Vec<_> = found.iter().map(|disk| disk.drive_type.as_str()).collect();
     assert_eq!(kinds, ["ECKD (ESE)", "ECKD", "FBA", "Unknown", "FC"]);
     assert!(found.iter().all(|disk| reasons(disk).is_empty()));
@@ -118,7 +118,7 @@ fn a_shared_path_is_nobodys() {
         tree.add(&format!("run/udev/data/b{number}"), "E:ID_PATH=pci-0000:00:01.1-ata-1\n");
     }
     tree.link("dev/disk/by-path/pci-0000:00:01.1-ata-1", "../../sdb");
-    assert!(of(&tree).iter().all(|disk| disk.by_path.is_empty() && disk.id == disk.path));
+    assert!(read_disks(&tree).iter().all(|disk| disk.by_path.is_empty() && disk.id == disk.path));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn nvme_multipath_shows_its_head_alone() {
     tree.link("dev/disk/by-id/nvme-eui.0025385b", "../../nvme0n1");
     tree.link("dev/disk/by-id/nvme-eui.0025385b_1", "../../nvme0n1");
     tree.link("dev/disk/by-id/nvme-INTEL_SSD", "../../nvme0n1");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(found.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(), ["nvme0n1"]);
     assert_eq!((found[0].model.as_str(), found[0].serial.as_str()), ("INTEL SSDPE2KX010T8", "PHLJ001"));
     // The last by name, as the service has always known it.
@@ -160,7 +160,7 @@ fn a_page_that_only_the_disk_tells() {
     tree.add("landfall/disks/sdb/scsi-page-83", [0, 0x80, 5, 2, 31]);
     tree.add("landfall/disks/vda/scsi-page-83", [0, 0x83, 0, 2, 1, 0]);
     tree.add("landfall/disks/sdc/first-sector", [vec![0; 510], vec![0x55, 0xaa]].concat());
-    let shown: Vec<_> = of(&tree).iter().map(|d| (d.has_uuid, d.bootable)).collect();
+    let shown: Vec<_> = read_disks(&tree).iter().map(|d| (d.has_uuid, d.bootable)).collect();
     assert_eq!(shown, [(true, false), (false, false), (false, true), (false, false)]);
 }
 
@@ -194,7 +194,7 @@ fn hostile_trees_cost_only_themselves() {
     tree.link("sys/block/sdd", "sdd").link("sys/block/sde", "/nowhere").add("sys/block/sdf", "no directory");
     std::fs::create_dir(tree.path().join("sys/block").join(OsStr::from_bytes(b"sd\xff"))).unwrap();
     tree.link("dev/disk/by-id/wwn-0xloop", "wwn-0xloop").link("dev/disk/by-id/wwn-", "../../sdb");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(found.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["dm-0", "dm-1", "sda", "sdb", "sdc"]);
     assert_eq!(reasons(&found[2]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
     assert_eq!(
@@ -225,5 +225,5 @@ fn a_fact_that_a_hanging_disk_did_not_give_is_named() {
     let (questions, answers): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
     let expected =
         [("bootable", vec!["sda", "sdb"]), ("has_uuid", vec!["sda"]), ("is_installation_media", vec!["sda"])];
-    assert_eq!(lost(&questions, &answers), expected.into());
+    assert_eq!(unanswered(&questions, &answers), expected.into());
 }

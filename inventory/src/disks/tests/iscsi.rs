@@ -8,7 +8,7 @@ fn iscsi_disks() {
     let tree = Tree::new(&[("sys/class/iscsi_host/host2/ipaddress", "10.0.0.21\n")]);
     add(&tree, "sdb", place, &[("dev", "8:16"), ("size", "41943040"), ("holders/dm-0/x", "")]);
     let why = || {
-        let found = of(&tree);
+        let found = read_disks(&tree);
         assert_eq!((found[0].drive_type.as_str(), found[0].holders.as_str()), ("iSCSI", "dm-0"));
         assert_eq!(found[0].iscsi.as_ref().unwrap().host_ip_address, "10.0.0.21");
         reasons(&found[0]).join("|")
@@ -23,7 +23,7 @@ fn iscsi_disks() {
     tree.add("sys/firmware/ibft/target1/target-name", "iqn.2024-01.com.example:t0\n");
     assert_eq!(why(), "");
     tree.add("run/udev/data/b8:16", "E:ID_PATH=pci-0000:00:1f.2-ata-1\n");
-    assert_eq!(of(&tree)[0].drive_type, "SSD");
+    assert_eq!(read_disks(&tree)[0].drive_type, "SSD");
 }
 
 #[test]
@@ -37,14 +37,14 @@ fn iscsi_by_a_host_bus_adapter() {
     add(&tree, "sdc", place, &[("dev", "8:32"), ("size", "41943040")]);
     tree.add(&format!("sys/devices/{place}/state"), "running\n");
     tree.add("run/udev/data/b8:32", "E:ID_PATH=ip-10.0.0.5:3260-iscsi-iqn.2024-01.com.example:boot-lun-1\n");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!((found[0].drive_type.as_str(), found[0].hctl.as_str()), ("iSCSI", "7:0:0:1"));
     assert_eq!(found[0].iscsi.as_ref().unwrap().host_ip_address, "10.0.0.7");
     assert_eq!(reasons(&found[0]), Vec::<&str>::new());
     // Known to udev as one, but of no session.
     let other = Tree::new(&[("run/udev/data/b8:32", "E:ID_PATH=ip-10.0.0.5:3260-iscsi-iqn.x-lun-1\n")]);
     virtual_disk(&other, "sdc", &[("dev", "8:32"), ("device/state", "running")]);
-    let found = of(&other);
+    let found = read_disks(&other);
     assert_eq!(reasons(&found[0]), ["Cannot find iSCSI session"]);
     assert_eq!(found[0].iscsi, Some(Iscsi::default()));
 }

@@ -27,7 +27,7 @@ fn virtual_disk(tree: &Tree, name: &str, files: &[(&str, &str)]) {
     tree.link(&format!("sys/block/{name}"), &format!("../devices/virtual/block/{name}"));
 }
 
-fn of(tree: &Tree) -> Vec<Disk> {
+fn read_disks(tree: &Tree) -> Vec<Disk> {
     let root = tree.root();
     let boot = crate::boot::boot(&root, &[]);
     let label = crate::boot::live_label(&boot);

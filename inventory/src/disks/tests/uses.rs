@@ -24,7 +24,7 @@ fn mounts_make_a_disk_ineligible() {
             ("254:16", "/", "/dev/vdb"),
         ],
     );
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(
         reasons(&found[0]),
         [
@@ -42,7 +42,7 @@ fn the_medium_we_booted_from() {
         let tree = Tree::new(&[]);
         virtual_disk(&tree, "sdb", &[("dev", "8:16"), ("sdb1/dev", "8:17"), ("sdb2/dev", "8:18")]);
         mounted(&tree, &[(number, "/run/media/iso", &format!("/dev/{part}")), ("8:18", "/mnt", "/dev/sdb2")]);
-        let found = of(&tree);
+        let found = read_disks(&tree);
         assert!(found[0].is_installation_media, "{part}");
         assert_eq!(reasons(&found[0]).last(), Some(&EFI_ISO), "{part}");
     }
@@ -67,7 +67,7 @@ fn stacks_count_when_somebody_uses_them() {
     virtual_disk(&tree, "md0", &[("dev", "9:0"), ("md0p1/dev", "259:0")]);
     virtual_disk(&tree, "sdb", &[("holders/dm-9/dev", "")]);
     mounted(&tree, &[("253:1", "/home", "/dev/mapper/vg-root"), ("259:0", "/srv", "/dev/md0p1")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let by_name = |name: &str| found.iter().find(|disk| disk.name == name).unwrap();
     assert_eq!(
         reasons(by_name("sda")),
@@ -100,13 +100,13 @@ fn multipath_and_its_members() {
     virtual_disk(&tree, "dm-1", &[("dev", "253:1"), ("dm/uuid", "part1-mpath-3600"), ("dm/name", "mpatha1")]);
     tree.add("run/udev/data/b253:0", "E:DM_WWN=0x600508b4\nE:DM_NAME=mpatha\n");
     tree.link("dev/disk/by-id/wwn-0x600508b4", "../../dm-0");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let shown: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.drive_type.as_str(), d.holders.as_str())).collect();
     assert_eq!(shown, [("dm-0", "Multipath", "dm-1"), ("sda", "FC", "dm-0"), ("sdb", "FC", "dm-0")]);
     assert_eq!((found[0].wwn.as_str(), found[0].id.as_str()), ("0x600508b4", "/dev/disk/by-id/wwn-0x600508b4"));
     assert!(found.iter().all(|disk| disk.has_uuid && reasons(disk).is_empty()));
     mounted(&tree, &[("253:1", "/data", "/dev/mapper/mpatha1")]);
-    let used = of(&tree);
+    let used = read_disks(&tree);
     assert_eq!(reasons(&used[0]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
     assert_eq!(reasons(&used[1]), reasons(&used[2]));
     assert_eq!(reasons(&used[1]), ["Disk is in use by 'dm-1', which is mounted on '/data'"]);
@@ -118,7 +118,7 @@ fn the_medium_below_a_multipath_device() {
     virtual_disk(&tree, "sda", &[("dev", "8:0"), ("size", "8"), ("holders/dm-0/x", "")]);
     virtual_disk(&tree, "dm-0", &[("dev", "253:0"), ("size", "8"), ("dm/uuid", "mpath-1"), ("dm/name", "mpatha")]);
     mounted(&tree, &[("253:0", "/run/media/iso", "/dev/mapper/mpatha")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert!(
         found.iter().all(|disk| disk.is_installation_media && !disk.installation_eligibility.eligible),
         "{found:?}"
@@ -141,7 +141,7 @@ fn the_live_medium_that_is_mounted_nowhere() {
     // udev's word counts where it has looked.
     tree.add("run/udev/data/b8:32", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-9.6\n");
     tree.add("run/udev/data/b8:48", "E:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=rhcos-9.6\n");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     let media: Vec<_> = found.iter().filter(|d| d.is_installation_media).map(|d| d.name.as_str()).collect();
     assert_eq!(media, ["sda", "sdc"]);
     assert_eq!(reasons(&found[0]), ["Disk holds the live ISO 'rhcos-9.6' that the host booted from"]);
@@ -159,7 +159,7 @@ fn all_devices_of_a_btrfs_are_in_use() {
         tree.dir(&format!("sys/fs/btrfs/5a0e/devices/{name}"));
     }
     tree.add("proc/1/mountinfo", "1 2 0:40 / /data rw - btrfs /dev/sdb rw\n");
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(reasons(&found[0]), ["Disk is mounted on '/data'"]);
     assert_eq!(reasons(&found[1]), ["Disk is mounted on '/data'"]);
     assert_eq!(reasons(&found[2]), Vec::<&str>::new());
@@ -174,7 +174,7 @@ fn disks_that_cannot_be_written() {
     }
     // An empty card reader: its size is the service's business.
     virtual_disk(&tree, "sdb", &[("size", "0"), ("ro", "0"), ("removable", "1")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(reasons(&found[0]), ["Disk is read-only"]);
     assert_eq!((reasons(&found[1]), found[1].removable, found[1].size_bytes), (vec![], true, 0));
     assert_eq!(reasons(&found[2]), Vec::<&str>::new());
@@ -189,9 +189,9 @@ fn appliances() {
         &[("dev", "8:0"), ("sda1/dev", "8:1"), ("sda1/uevent", "DEVTYPE=partition\nPARTNAME=agentboot")],
     );
     mounted(&tree, &[("8:1", "/boot", "/dev/sda1")]);
-    assert_eq!(reasons(&of(&tree)[0]), Vec::<&str>::new());
+    assert_eq!(reasons(&read_disks(&tree)[0]), Vec::<&str>::new());
     virtual_disk(&tree, "dm-0", &[("dm/name", "agent-root"), ("dm/uuid", "CRYPT-x"), ("size", "8")]);
-    let found = of(&tree);
+    let found = read_disks(&tree);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].name.as_str(), found[0].path.as_str(), found[0].id.as_str()), ("dm-0", "/dev/dm-0", ""));
     assert_eq!((found[0].size_bytes, found[0].drive_type.as_str()), (107_374_182_400, "SSD"));

@@ -23,7 +23,7 @@ fn report(facts: Value) -> Report {
 }
 
 /// All warnings, then all notes.
-fn said(report: &Report) -> Vec<String> {
+fn texts(report: &Report) -> Vec<String> {
     let found = findings(report);
     let notes = found.notes.lines().into_iter().map(|note| format!("note: {note}"));
     found.warnings.lines().into_iter().chain(notes).collect()
@@ -121,7 +121,7 @@ fn the_hypervisor_is_named() {
 
 #[test]
 fn a_machine_in_order_has_none() {
-    assert_eq!(said(&Report::default()), Vec::<String>::new());
+    assert_eq!(texts(&Report::default()), Vec::<String>::new());
     let mut report = Report::default();
     report.kernel.taints = Some("PO".to_owned());
     let link = Link { degraded: Some(false), limited_by: Some("port: at most".to_owned()), ..Link::default() };
@@ -129,7 +129,7 @@ fn a_machine_in_order_has_none() {
     report.pci = vec![Function { link: Some(link), aer: Some(aer), ..Function::default() }];
     report.processors.packages = vec![Package { microcode: vec!["0x1".to_owned()], ..Package::default() }; 2];
     report.processors.vulnerabilities.insert("l1tf".to_owned(), "Not affected".to_owned());
-    assert_eq!(said(&report), Vec::<String>::new());
+    assert_eq!(texts(&report), Vec::<String>::new());
 }
 
 #[test]
@@ -200,5 +200,5 @@ fn each_fault_has_its_line() {
         "note: CPU1: 6 of 8 cores are enabled",
         "note: NUMA node 1: no memory of its own",
     ];
-    assert_eq!(said(&report), lines);
+    assert_eq!(texts(&report), lines);
 }

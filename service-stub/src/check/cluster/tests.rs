@@ -67,19 +67,19 @@ impl Setup {
         run(&context, waived)
     }
 
-    fn own(&mut self) -> &mut Cluster {
+    fn cluster(&mut self) -> &mut Cluster {
         &mut self.record.cluster
     }
 
     fn user_managed(&mut self) {
-        self.own().user_managed_networking = true;
-        self.own().api_vips.clear();
-        self.own().ingress_vips.clear();
+        self.cluster().user_managed_networking = true;
+        self.cluster().api_vips.clear();
+        self.cluster().ingress_vips.clear();
         self.machine_networks.clear();
     }
 
     fn single_node(&mut self) {
-        self.own().control_plane_count = 1;
+        self.cluster().control_plane_count = 1;
         self.hosts.truncate(1);
     }
 
@@ -88,11 +88,11 @@ impl Setup {
     }
 
     fn pods(&mut self, cidr: &str, host_prefix: u32) {
-        self.own().cluster_networks = vec![ClusterNetwork { cidr: cidr.into(), host_prefix, cluster_id: None }];
+        self.cluster().cluster_networks = vec![ClusterNetwork { cidr: cidr.into(), host_prefix, cluster_id: None }];
     }
 
     fn services(&mut self, cidr: &str) {
-        self.own().service_networks = vec![MachineNetwork { cidr: cidr.into(), cluster_id: None }];
+        self.cluster().service_networks = vec![MachineNetwork { cidr: cidr.into(), cluster_id: None }];
     }
 
     fn machines(&mut self, cidrs: &[&str]) {
@@ -126,25 +126,25 @@ fn nothing_wrong_is_ready() {
 #[rustfmt::skip]
 fn configuration() {
     fn oracle(s: &mut Setup) {
-        s.own().platform = Some(Platform { external: json!({"platform_name": "oci"}), kind: "external".into() });
+        s.cluster().platform = Some(Platform { external: json!({"platform_name": "oci"}), kind: "external".into() });
     }
     hold(&[
         ("pull-secret-set", |_| {}, Success, "The pull secret is set."),
-        ("pull-secret-set", |s| s.own().pull_secret_set = false, Failure, "The pull secret is not set."),
+        ("pull-secret-set", |s| s.cluster().pull_secret_set = false, Failure, "The pull secret is not set."),
         ("dns-domain-defined", |_| {}, Success, "The base domain is defined."),
-        ("dns-domain-defined", |s| s.own().base_dns_domain.clear(), Failure, "The base domain is undefined and must be provided."),
+        ("dns-domain-defined", |s| s.cluster().base_dns_domain.clear(), Failure, "The base domain is undefined and must be provided."),
         ("platform-requirements-satisfied", |_| {}, Success, "Platform requirements satisfied"),
         ("platform-requirements-satisfied", oracle, Failure, "Platform oci needs its manifests: upload them to the cluster"),
         ("platform-requirements-satisfied", |s| { oracle(s); s.has_manifests = true }, Success, "Platform requirements satisfied"),
         ("network-type-valid", |_| {}, Success, "The cluster has a valid network type"),
-        ("network-type-valid", |s| s.own().network_type = "Weave".into(), Failure, "Network type 'Weave' is not one of OpenShiftSDN, OVNKubernetes, CiscoACI, Cilium, Calico, None"),
-        ("network-type-valid", |s| s.own().network_type = "OpenShiftSDN".into(), Success, "The cluster has a valid network type"),
-        ("network-type-valid", |s| { s.own().network_type = "OpenShiftSDN".into(); s.single_node() }, Failure, "OpenShiftSDN takes neither IPv6 nor single-node clusters: use OVNKubernetes"),
-        ("network-type-valid", |s| { s.own().network_type = "OpenShiftSDN".into(); s.services("fd02::/112") }, Failure, "OpenShiftSDN takes neither IPv6 nor single-node clusters: use OVNKubernetes"),
-        ("network-type-valid", |s| s.own().vip_dhcp_allocation = true, Failure, "OVNKubernetes takes no virtual addresses by DHCP"),
+        ("network-type-valid", |s| s.cluster().network_type = "Weave".into(), Failure, "Network type 'Weave' is not one of OpenShiftSDN, OVNKubernetes, CiscoACI, Cilium, Calico, None"),
+        ("network-type-valid", |s| s.cluster().network_type = "OpenShiftSDN".into(), Success, "The cluster has a valid network type"),
+        ("network-type-valid", |s| { s.cluster().network_type = "OpenShiftSDN".into(); s.single_node() }, Failure, "OpenShiftSDN takes neither IPv6 nor single-node clusters: use OVNKubernetes"),
+        ("network-type-valid", |s| { s.cluster().network_type = "OpenShiftSDN".into(); s.services("fd02::/112") }, Failure, "OpenShiftSDN takes neither IPv6 nor single-node clusters: use OVNKubernetes"),
+        ("network-type-valid", |s| s.cluster().vip_dhcp_allocation = true, Failure, "OVNKubernetes takes no virtual addresses by DHCP"),
         ("custom-manifests-requirements-satisfied", |_| {}, Success, "No custom manifests are required"),
-        ("custom-manifests-requirements-satisfied", |s| s.own().network_type = "Cilium".into(), Failure, "Network type Cilium needs its manifests: upload them to the cluster"),
-        ("custom-manifests-requirements-satisfied", |s| { s.own().network_type = "Cilium".into(); s.has_manifests = true }, Success, "Custom manifests are there"),
+        ("custom-manifests-requirements-satisfied", |s| s.cluster().network_type = "Cilium".into(), Failure, "Network type Cilium needs its manifests: upload them to the cluster"),
+        ("custom-manifests-requirements-satisfied", |s| { s.cluster().network_type = "Cilium".into(); s.has_manifests = true }, Success, "Custom manifests are there"),
     ]);
 }
 
@@ -156,7 +156,7 @@ fn hosts() {
     const EXACT: &str = "The cluster has the exact amount of dedicated control plane nodes.";
     const CLOCKS: &str = "ntp-server-configured";
     fn two(s: &mut Setup, third: HostRole) {
-        s.own().control_plane_count = 2;
+        s.cluster().control_plane_count = 2;
         s.hosts[2].host.role = third;
     }
     hold(&[
@@ -189,15 +189,15 @@ fn networks_defined() {
         ("machine-cidr-defined", Setup::user_managed, Success, "No Machine Network CIDR needed: User Managed Networking"),
         ("machine-cidr-defined", |s| { s.user_managed(); s.single_node() }, Failure, "The Machine Network CIDR is undefined: set it, or the virtual addresses it is to hold"),
         ("cluster-cidr-defined", |_| {}, Success, "The Cluster Network CIDR is defined."),
-        ("cluster-cidr-defined", |s| s.own().cluster_networks.clear(), Failure, "The Cluster Network CIDR is undefined and must be provided."),
+        ("cluster-cidr-defined", |s| s.cluster().cluster_networks.clear(), Failure, "The Cluster Network CIDR is undefined and must be provided."),
         ("service-cidr-defined", |_| {}, Success, "The Service Network CIDR is defined."),
-        ("service-cidr-defined", |s| s.own().service_networks.clear(), Failure, "The Service Network CIDR is undefined and must be provided."),
+        ("service-cidr-defined", |s| s.cluster().service_networks.clear(), Failure, "The Service Network CIDR is undefined and must be provided."),
         ("no-cidrs-overlapping", |_| {}, Success, "No CIDRS are overlapping."),
         ("no-cidrs-overlapping", |s| s.services("10.128.0.0/16"), Failure, "Networks overlap: cluster network 10.128.0.0/14 and service network 10.128.0.0/16: give each its own"),
         ("no-cidrs-overlapping", |s| s.services("10.0.0.0/16"), Failure, "Networks overlap: machine network 10.0.0.0/24 and service network 10.0.0.0/16: give each its own"),
         ("no-cidrs-overlapping", |s| s.services("10.132.0.0/16"), Success, "No CIDRS are overlapping."),
         ("no-cidrs-overlapping", |s| s.machine_networks.clear(), Pending, "The Machine Network CIDR is undefined."),
-        ("no-cidrs-overlapping", |s| s.own().service_networks.clear(), Pending, "The Service Network CIDR is undefined."),
+        ("no-cidrs-overlapping", |s| s.cluster().service_networks.clear(), Pending, "The Service Network CIDR is undefined."),
         ("no-cidrs-overlapping", Setup::user_managed, Success, "No CIDRS are overlapping."),
         ("networks-same-address-families", |_| {}, Success, "Same address families for all networks."),
         ("networks-same-address-families", |s| s.services("fd02::/112"), Failure, "Machine, cluster and service networks are not all of the same address families (IPv4, IPv6): give each kind one of every family"),
@@ -210,7 +210,7 @@ fn networks_defined() {
 fn host_prefixes() {
     const ID: &str = "network-prefix-valid";
     const FINE: &str = "The Cluster Network prefix is valid.";
-    fn others(s: &mut Setup) { s.own().network_type = "Calico".into(); }
+    fn others(s: &mut Setup) { s.cluster().network_type = "Calico".into(); }
     hold(&[
         (ID, |_| {}, Success, FINE),
         (ID, |s| s.pods("10.128.0.0/14", 25), Success, FINE),
@@ -238,18 +238,18 @@ fn virtual_addresses() {
     const NOT_NEEDED: &str = "API virtual IPs are not required: User Managed Networking";
     const EQUAL: &str = "machine-cidr-equals-to-calculated-cidr";
     const SAME: &str = "The Cluster Machine CIDR is equivalent to the calculated CIDR.";
-    fn api(s: &mut Setup, address: &str, verification: &str) { s.own().api_vips = vip(address, verification); }
+    fn api(s: &mut Setup, address: &str, verification: &str) { s.cluster().api_vips = vip(address, verification); }
     fn free(s: &mut Setup, host: usize, list: &[&str]) {
         s.hosts[host].set_text("free_addresses", json!([{"network": "10.0.0.0/24", "free_addresses": list}]).to_string());
     }
     hold(&[
         (DEFINED, |_| {}, Success, "API virtual IPs are defined."),
-        (DEFINED, |s| s.own().api_vips.clear(), Failure, "API virtual IPs are undefined and must be provided."),
+        (DEFINED, |s| s.cluster().api_vips.clear(), Failure, "API virtual IPs are undefined and must be provided."),
         (DEFINED, Setup::user_managed, Success, NOT_NEEDED),
         (DEFINED, Setup::single_node, Success, NOT_NEEDED),
-        ("ingress-vips-defined", |s| s.own().ingress_vips.clear(), Failure, "Ingress virtual IPs are undefined and must be provided."),
+        ("ingress-vips-defined", |s| s.cluster().ingress_vips.clear(), Failure, "Ingress virtual IPs are undefined and must be provided."),
         (VALID, |_| {}, Success, FREE),
-        (VALID, |s| s.own().api_vips.clear(), Pending, "API virtual IPs are undefined."),
+        (VALID, |s| s.cluster().api_vips.clear(), Pending, "API virtual IPs are undefined."),
         (VALID, |s| api(s, "10.0.1.1", "succeeded"), Failure, "API virtual IP 10.0.1.1 is in no machine network."),
         (VALID, |s| api(s, "10.0.0.255", "succeeded"), Failure, "API virtual IP 10.0.0.255 is the broadcast address of 10.0.0.0/24."),
         (VALID, |s| api(s, "10.0.0.254", "succeeded"), Success, FREE_254),
@@ -259,9 +259,9 @@ fn virtual_addresses() {
         (VALID, |s| { api(s, "10.0.0.9", ""); free(s, 0, &["10.0.0.9"]); free(s, 1, &["10.0.0.8"]) }, Failure, "API virtual IP 10.0.0.9 has not been verified yet."),
         (VALID, |s| { api(s, "10.0.0.9", "failed"); s.balanced() }, Success, FREE_9),
         (VALID, Setup::user_managed, Success, NOT_NEEDED),
-        ("ingress-vips-valid", |s| s.own().ingress_vips = vip("10.0.1.1", "succeeded"), Failure, "Ingress virtual IP 10.0.1.1 is in no machine network."),
+        ("ingress-vips-valid", |s| s.cluster().ingress_vips = vip("10.0.1.1", "succeeded"), Failure, "Ingress virtual IP 10.0.1.1 is in no machine network."),
         (EQUAL, |_| {}, Success, SAME),
-        (EQUAL, |s| s.own().ingress_vips.clear(), Pending, "The Machine Network CIDR, API virtual IPs, or Ingress virtual IPs are undefined."),
+        (EQUAL, |s| s.cluster().ingress_vips.clear(), Pending, "The Machine Network CIDR, API virtual IPs, or Ingress virtual IPs are undefined."),
         (EQUAL, |s| s.machines(&["10.0.0.0/16"]), Failure, "The Cluster Machine CIDR 10.0.0.0/16 is different than the calculated CIDR 10.0.0.0/24, which holds the API virtual IP 10.0.0.100."),
         (EQUAL, |s| s.machine_networks.clear(), Failure, "The Cluster Machine CIDR (none) is different than the calculated CIDR 10.0.0.0/24, which holds the API virtual IP 10.0.0.100."),
         (EQUAL, |s| api(s, "192.0.2.1", "succeeded"), Failure, "No host has an interface in a network with the API virtual IP 192.0.2.1."),

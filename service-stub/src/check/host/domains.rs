@@ -32,7 +32,7 @@ fn resolved(context: &Context, asked: &str, shown: &str) -> Option<Verdict> {
     }
     let Some(domains) = context.record.facts().domains.as_ref() else { return success(satisfied) };
     let full = format!("{asked}.{name}.{base}");
-    let Some(found) = domains.of(&full) else { return pending(format!("The host has not resolved {full} yet")) };
+    let Some(found) = domains.addresses(&full) else { return pending(format!("The host has not resolved {full} yet")) };
     let own = &context.record.facts().addresses;
     if found.is_empty() {
         let why = format!("The host can't resolve {full}: add a record for it to the DNS server that the host uses");
@@ -51,7 +51,7 @@ pub(super) fn no_wildcard(context: &Context) -> Option<Verdict> {
         return success(SUCCESS);
     };
     let name = format!("validateNoWildcardDNS.{}.{}", record.cluster.name, record.cluster.base_dns_domain);
-    let found = [domains.of(&name), domains.of(&format!("{name}."))];
+    let found = [domains.addresses(&name), domains.addresses(&format!("{name}."))];
     if found.iter().all(Option::is_none) {
         return pending("The host has not looked for a DNS wildcard yet");
     }

@@ -120,7 +120,7 @@ fn threshold(
         .iter()
         .filter(|(host, (own, _))| *own == role && **host != context.record.host.id)
         .filter_map(|(host, (_, name))| {
-            let measured = measure(reach.of(*host)?);
+            let measured = measure(reach.seen(*host)?);
             (measured > limit).then(|| format!("{name} ({measured:.2} {unit})"))
         })
         .collect();

@@ -147,7 +147,7 @@ fn reach(setup: &mut Setup, rtt: f64, loss: f64, mtu: bool) {
         "mtu_report": [{"remote_ip_address": "10.0.0.2", "mtu_successful": mtu},
                        {"remote_ip_address": "192.0.2.2", "mtu_successful": mtu}]}]});
     let report: api::ConnectivityReport = serde_json::from_value(remote.clone()).unwrap();
-    assert!(Reach::from(report).of(id(2)).is_some());
+    assert!(Reach::from(report).seen(id(2)).is_some());
     setup.record.set_connectivity(remote.to_string());
 }
 
