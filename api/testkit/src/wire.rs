@@ -68,7 +68,7 @@ impl Swagger {
         let kind = schema["type"].as_str().unwrap_or(if schema.get("properties").is_some() { "object" } else { "" });
         if value.is_null() {
             // `deleted_at` has no type at all.
-            if kind != "" && schema["x-nullable"] != true && !(kind == "array" && self.null_lists) {
+            if !kind.is_empty() && schema["x-nullable"] != true && !(kind == "array" && self.null_lists) {
                 faults.push(format!("{at}: null"));
             }
             return;

@@ -1,6 +1,6 @@
 //! What agents, installers and installed nodes say: registration, polls, replies, progress.
 
-use super::{models, replies};
+use super::models;
 use crate::auth::Auth;
 use crate::check::disks;
 use crate::events::{self, kinds};
@@ -203,7 +203,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     }
     if gives(StepType::UpgradeAgent) {
         let details = json!({"agent_image": service.settings.agent_image});
-        replies::tell_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
+        super::events::record_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
     }
     Ok(Answer::json(StatusCode::OK, &steps))
 }

@@ -1,13 +1,16 @@
 //! Events: listed, and taken from the installed cluster's controller.
 
 use crate::auth::Caller;
+use crate::events::Kind;
+use crate::find::find_host;
 use crate::http::body::{BodyShape, any, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::Event;
+use crate::model::{Event, HostKey, HostRecord};
 use crate::service::Service;
-use crate::store::{EventQuery, HostFilter};
+use crate::store::{Change, EventQuery, HostFilter};
 use api::{ClusterId, HostId, InfraEnvId};
 use axum::http::{HeaderName, StatusCode};
+use serde_json::Value;
 
 const DEFAULT_LIMIT: i64 = 5000;
 /// In the order of `Severity::NAMES`.
@@ -92,5 +95,27 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     service.change(call.request_id(), |change| {
         change.event(event);
         Ok(Answer::empty(StatusCode::CREATED))
+    })
+}
+
+/// Records an event of a host, unless one of the same kind was recorded within the hour.
+pub(crate) fn record_hourly(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    kind: Kind,
+    details: &Value,
+) -> Result<(), Refusal> {
+    let due = |change: &Change, record: &HostRecord| {
+        record.hourly_events.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
+    };
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        if due(change, &record) {
+            crate::events::host(change, &record, kind, details.clone());
+            record.hourly_events.insert(kind.name.to_owned(), change.now);
+            change.put_host(record);
+        }
+        Ok(())
     })
 }

@@ -1,7 +1,6 @@
 //! Replies to steps: what each step makes of one is stored.
 
 use super::lifecycle;
-use crate::events::{self, Kind};
 use crate::find::{find_cluster, find_host};
 use crate::http::body::{BodyShape, any, shape};
 use crate::http::{Answer, Call, Refusal};
@@ -14,7 +13,6 @@ use crate::store::Change;
 use api::{StepReply, StepType};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// What a runner that can't read its own files any more exits with.
 const MEDIA_LOST: i64 = 256;
@@ -86,7 +84,7 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Outcome::Host(change) => change_host(service, call, key, change)?,
         Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
         Outcome::Trigger(on, reason) => lifecycle::apply_outcome(service, call, key, on, &reason)?,
-        Outcome::Event(kind, details) => tell_hourly(service, call, key, kind, &details)?,
+        Outcome::Event(kind, details) => super::events::record_hourly(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
@@ -140,26 +138,4 @@ fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &Hos
     tracing::error!(infra_env = %id, all, most, "a host's reply is refused: the hosts of its infra-env said too much");
     let message = format!("the hosts of infra_env {id} told {all} bytes together, of which {most} are kept at most");
     Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
-}
-
-/// Records an event of a host, unless one of the same kind was recorded within the hour.
-pub(crate) fn tell_hourly(
-    service: &Service,
-    call: &Call,
-    key: HostKey,
-    kind: Kind,
-    details: &Value,
-) -> Result<(), Refusal> {
-    let due = |change: &Change, record: &HostRecord| {
-        record.hourly_events.get(kind.name).is_none_or(|then| change.now.seconds_since(*then) >= 3600)
-    };
-    service.change(call.request_id(), |change| {
-        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-        if due(change, &record) {
-            events::host(change, &record, kind, details.clone());
-            record.hourly_events.insert(kind.name.to_owned(), change.now);
-            change.put_host(record);
-        }
-        Ok(())
-    })
 }

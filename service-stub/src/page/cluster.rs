@@ -12,11 +12,6 @@ use crate::text;
 use maud::{Markup, display, html};
 use std::sync::Arc;
 
-/// Its name, leading to its page.
-pub fn link(record: &ClusterRecord) -> Markup {
-    html! { a href={ "/ui/clusters/" (record.cluster.id.to_string()) } { (line(&record.cluster.name)) } }
-}
-
 /// GET /ui/clusters/{id}.
 pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let id = call.cluster_id()?;

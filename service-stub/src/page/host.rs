@@ -1,7 +1,7 @@
 //! A host: state, hardware, validations, events.
 
 use super::html::{Tone, badge, line, list, moment, none, page, progress, section, state_badge, table};
-use super::{cluster, events};
+use super::{events, link};
 use crate::http::{Call, Refusal};
 use crate::model::HostRecord;
 use crate::service::Service;
@@ -109,7 +109,7 @@ pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
         ("Stage", line(&stage(record))),
         ("Progress", progress_of(record)),
         ("Role", line(&role(record))),
-        ("Cluster", cluster.map(|record| cluster::link(record)).unwrap_or_default()),
+        ("Cluster", cluster.map(|record| link::cluster(record)).unwrap_or_default()),
         ("Installation disk", line(&record.host.installation_disk_path)),
         ("Installer arguments", line(&record.host.installer_args)),
         ("Last heard of", moment(service.store.presences().get(key).checked_in_at)),

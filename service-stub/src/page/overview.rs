@@ -1,7 +1,7 @@
 //! All there is: clusters, hosts without one, infra-envs.
 
 use super::html::{line, list, moment, none, page, progress, section, state_badge, table};
-use super::{cluster, host};
+use super::{host, link};
 use crate::auth::Caller;
 use crate::handlers::infra_envs::image_url;
 use crate::http::{Call, Refusal};
@@ -28,7 +28,7 @@ fn clusters(model: &Model, caller: Caller) -> Markup {
             let cluster = &record.cluster;
             let percent = cluster.progress.as_ref().map_or(0, |progress| progress.total_percentage);
             [
-                cluster::link(record),
+                link::cluster(record),
                 state_badge(record.state.as_str()),
                 match cluster.install_started_at.is_zero() {
                     true => line("–"),
@@ -82,7 +82,7 @@ fn infra_env(service: &Service, model: &Model, record: &InfraEnvRecord) -> Marku
             h3 { (line(&infra_env.name)) }
             (list(&[
                 ("ISO", iso),
-                ("Cluster", cluster.map(|record| cluster::link(record)).unwrap_or_default()),
+                ("Cluster", cluster.map(|record| link::cluster(record)).unwrap_or_default()),
                 ("Hosts", html! { (model.hosts_of_infra_env(infra_env.id).len()) }),
                 ("Architecture", line(&infra_env.cpu_architecture)),
                 ("Image", line(&infra_env.kind_of_image)),
