@@ -18,7 +18,7 @@ use std::{
 Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
 trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
 name them.")]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -36,7 +36,7 @@ enum Purpose {
 macro_rules! commands {
     ($($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])? $(with $argument:expr)?;)*) => {
         #[derive(Debug, clap::Subcommand)]
-        pub enum Command {
+        pub(crate) enum Command {
             $(#[command(name = $name $(, $hide = true)?)] $variant($arguments),)*
         }
 
@@ -53,7 +53,7 @@ macro_rules! commands {
 
         impl Command {
             /// Runs it.
-            pub fn run(self) -> anyhow::Result<ExitCode> {
+            pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
                 match self {
                     $(Self::$variant(arguments) => arguments.run($($argument)?)?.code(),)*
                 }
@@ -105,7 +105,7 @@ Examples:
   landfall completion bash > /etc/bash_completion.d/landfall
   landfall completion zsh > \"${fpath[1]}/_landfall\"
   landfall completion fish > ~/.config/fish/completions/landfall.fish")]
-pub struct Completion {
+pub(crate) struct Completion {
     /// Which shell
     shell: clap_complete::Shell,
 }
@@ -149,7 +149,7 @@ impl Outcome for netcheck::cli::Outcome {
 
 impl Command {
     /// Where its log goes.
-    pub fn logging(&self) -> Logging {
+    pub(crate) fn logging(&self) -> Logging {
         match self {
             Self::Agent(agent) => agent.logging(),
             _ => Logging::default(),
@@ -158,7 +158,7 @@ impl Command {
 
     /// What the agent's records and those of its steps are called in the journal, where people and the gathering of logs look
     /// for them. What is run by hand writes none.
-    pub fn tag(&self) -> Option<&'static str> {
+    pub(crate) fn tag(&self) -> Option<&'static str> {
         match self {
             Self::Agent(agent) => agent.logging().journal.then_some("agent"),
             _ if env::var_os(STEP_VARIABLE).is_none() => None,
@@ -168,7 +168,7 @@ impl Command {
     }
 
     /// Runs it and says why it failed.
-    pub fn carry_out(self) -> ExitCode {
+    pub(crate) fn carry_out(self) -> ExitCode {
         let purpose = self.purpose();
         match self.run() {
             Ok(code) => code,
@@ -193,12 +193,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 /// Whether this is one of our own commands.
-pub fn is_command(word: &OsStr) -> bool {
+pub(crate) fn is_command(word: &OsStr) -> bool {
     word == "help" || word.to_str().is_some_and(|word| NAMES.contains(&word))
 }
 
 /// The command that these words are, behind the name the program is called by.
-pub fn parse(program: &OsStr, words: Vec<OsString>) -> Result<Command, clap::Error> {
+pub(crate) fn parse(program: &OsStr, words: Vec<OsString>) -> Result<Command, clap::Error> {
     // Whoever doesn't begin with a command gets to hear of all of them.
     let one = words.first().and_then(|word| word.to_str()).and_then(command);
     let mut whole = match one {
@@ -217,7 +217,7 @@ fn alone(command: clap::Command) -> clap::Command {
 
 /// The help of a command and of those below it.
 #[cfg(test)]
-pub fn texts(command: &clap::Command) -> Vec<String> {
+pub(crate) fn texts(command: &clap::Command) -> Vec<String> {
     let mut command = command.clone();
     let mut all = vec![format!("{:?} {:?}", command.get_name(), command.get_version())];
     all.push(command.render_long_help().to_string());

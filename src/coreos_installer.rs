@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// The program whose place is taken, and the version whose command line ours is.
-pub const NAME: &str = "coreos-installer";
+pub(crate) const NAME: &str = "coreos-installer";
 const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Install CoreOS systems and prepare their images
@@ -70,7 +70,7 @@ fn without_bake(image: clap::Command) -> clap::Command {
 }
 
 /// The program under this name.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
     let matches = command(first.as_deref().and_then(|word| word.to_str())).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -19,12 +19,12 @@ use tracing_subscriber::{
 /// Names the log levels: a level, or per part as in `info,diskwrite=debug`.
 const LOG_VARIABLE: &str = "LANDFALL_LOG";
 /// Set by the agent for its steps: what they say goes into the reply.
-pub const STEP_VARIABLE: &str = "LANDFALL_STEP";
+pub(crate) const STEP_VARIABLE: &str = "LANDFALL_STEP";
 /// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
 const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
 
 /// Of what was said on standard error already, and is wanted in the journal too: why a step failed.
-pub const SAID: &str = "landfall::said";
+pub(crate) const SAID: &str = "landfall::said";
 /// The made-up identity of a host that is not one.
 const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 
@@ -32,7 +32,7 @@ const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 ///
 /// No line comes to the journal twice. Where standard error leads there by itself, the record with its fields is enough; and what
 /// a child logs is written by the child, not once more by the agent that shows it.
-pub fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
+pub(crate) fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
     let (filter, bad) = match EnvFilter::try_new(&filter) {

@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf};
 ///
 /// For release archives and packages, so it is not listed. The same program writes the same bytes.
 #[derive(Debug, Args)]
-pub struct Pages {
+pub(crate) struct Pages {
     /// Where landfall.1, landfall-agent.1 and so on are put; made if it is not there
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -17,7 +17,7 @@ pub struct Pages {
 
 impl Pages {
     /// Writes the pages of `command` and all below it but what is hidden.
-    pub fn run(self, command: Command) -> anyhow::Result<()> {
+    pub(crate) fn run(self, command: Command) -> anyhow::Result<()> {
         let failed = || format!("cannot write manual pages to {}", self.directory.display());
         fs::create_dir_all(&self.directory).with_context(failed)?;
         for page in pages(command) {

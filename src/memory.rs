@@ -11,18 +11,18 @@ use std::{
 };
 
 /// The C library's allocator until [`Allocator::serve_many_threads`].
-pub struct Allocator {
+pub(crate) struct Allocator {
     many_threads: AtomicBool,
 }
 
 impl Allocator {
     /// Of a program that has just started.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { many_threads: AtomicBool::new(false) }
     }
 
     /// From now on memory is mimalloc's; what was taken before goes back to where it is from.
-    pub fn serve_many_threads(&self) {
+    pub(crate) fn serve_many_threads(&self) {
         self.many_threads.store(true, Ordering::Relaxed);
     }
 

@@ -1,8 +1,8 @@
 //! A client of the service, for agent, installer and command line.
 
 mod clusters;
-pub mod documents;
-pub mod error;
+pub(crate) mod documents;
+pub(crate) mod error;
 mod hosts;
 mod infra_envs;
 mod upload;

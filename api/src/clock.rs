@@ -29,14 +29,14 @@ impl Default for Offset {
 
 impl Offset {
     /// An answer with this `Date` header came now.
-    pub fn note_date(&self, date: &str) {
+    pub(crate) fn note_date(&self, date: &str) {
         if let Some(theirs) = http_date(date) {
             self.0.store(theirs.seconds_since(Timestamp::now()), Ordering::Relaxed);
         }
     }
 
     /// Seconds to add to our clock.
-    pub fn seconds(&self) -> Option<i64> {
+    pub(crate) fn seconds(&self) -> Option<i64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|&seconds| seconds != UNKNOWN)
     }
 }

@@ -4,7 +4,7 @@ use crate::request::{Answer, Request, Target, Work};
 use std::io;
 
 /// What came to a disk, in order.
-pub enum Op {
+pub(crate) enum Op {
     /// From now on the disk may have stored this.
     Start { id: usize, at: usize, data: Vec<u8> },
     /// So much of it is in the disk's cache.
@@ -15,7 +15,7 @@ pub enum Op {
 
 /// The medium after the power went when `log` had come this far: of what was not done before the last flush, the disk had
 /// stored what `stored` has a bit for.
-pub fn after_power_loss(log: &[Op], medium: &mut [u8], stored: u32) {
+pub(crate) fn after_power_loss(log: &[Op], medium: &mut [u8], stored: u32) {
     let flushed = log.iter().rposition(|op| matches!(op, Op::Sync)).unwrap_or(0);
     let safe = |id: usize| {
         let done = log[..flushed].iter().find_map(|op| match op {
@@ -33,7 +33,7 @@ pub fn after_power_loss(log: &[Op], medium: &mut [u8], stored: u32) {
 }
 
 /// Each request may be cut short, and from one on everything fails.
-pub struct FakeDisk {
+pub(crate) struct FakeDisk {
     pub bytes: Vec<u8>,
     pub log: Vec<Op>,
     pub ops: usize,
@@ -55,7 +55,7 @@ pub struct FakeDisk {
 }
 
 impl FakeDisk {
-    pub fn new(len: usize, seed: u64) -> Self {
+    pub(crate) fn new(len: usize, seed: u64) -> Self {
         // Old tables everywhere, to see them go.
         let mut bytes = vec![0xEE; len];
         bytes[510..520].copy_from_slice(b"\x55\xAAEFI PART");
@@ -79,7 +79,7 @@ impl FakeDisk {
         }
     }
 
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 

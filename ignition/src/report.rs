@@ -114,35 +114,35 @@ pub(crate) struct Walk<'w, 'a> {
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
-    pub fn new(version: Version, document: &'w Document<'a>, lines: &'w Lines) -> Self {
+    pub(crate) fn new(version: Version, document: &'w Document<'a>, lines: &'w Lines) -> Self {
         Self { version, document, lines, path: Vec::new(), cursors: HashMap::new(), report: Report::default() }
     }
 
     /// One step further down.
-    pub fn within(&mut self, step: impl Into<Step<'w>>, go: impl FnOnce(&mut Self)) {
+    pub(crate) fn within(&mut self, step: impl Into<Step<'w>>, go: impl FnOnce(&mut Self)) {
         self.path.push(step.into());
         go(self);
         self.path.pop();
     }
 
     /// An error at the place reached, or below it.
-    pub fn error(&mut self, below: &[Step<'_>], message: impl ToString) {
+    pub(crate) fn error(&mut self, below: &[Step<'_>], message: impl ToString) {
         self.add(Severity::Error, below, &message.to_string());
     }
 
     /// The same of a warning.
-    pub fn warning(&mut self, below: &[Step<'_>], message: impl ToString) {
+    pub(crate) fn warning(&mut self, below: &[Step<'_>], message: impl ToString) {
         self.add(Severity::Warning, below, &message.to_string());
     }
 
     /// A key that means nothing, which is at this offset.
-    pub fn unused_key(&mut self, key: &str, offset: usize) {
+    pub(crate) fn unused_key(&mut self, key: &str, offset: usize) {
         let path = text(&self.path, &[Step::Key(key)]);
         self.push(Severity::Warning, path, self.lines.position(offset), format!("unused key {key}"));
     }
 
     /// A null in the place of an object. What is in it can't be told apart from what isn't there.
-    pub fn null_object(&mut self, offset: usize) {
+    pub(crate) fn null_object(&mut self, offset: usize) {
         let path = text(&self.path, &[]);
         let message = format!(
             "context tree does not match content tree at {path}. Line and column reporting may be inconsistent. Unused keys \
@@ -152,7 +152,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// How many findings are still looked for.
-    pub fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         MAX_ENTRIES.saturating_sub(self.report.entries.len())
     }
 
@@ -170,7 +170,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Whether there is an object below the place reached, even an empty one.
-    pub fn is_object(&self, below: &[Step<'_>]) -> bool {
+    pub(crate) fn is_object(&self, below: &[Step<'_>]) -> bool {
         let mut path = self.path.iter().chain(below);
         let found = path.try_fold(self.document.root(), |value, step| match step {
             Step::Key(key) => value.member(key),

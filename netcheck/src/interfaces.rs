@@ -36,7 +36,7 @@ pub(crate) struct InterfaceAddress {
 
 impl InterfaceAddress {
     /// Whether `other` is on the network of this address.
-    pub fn network_contains(&self, other: IpAddr) -> bool {
+    pub(crate) fn network_contains(&self, other: IpAddr) -> bool {
         match (self.ip, other) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
                 leading_bits_equal(a.to_bits().into(), b.to_bits().into(), self.prefix_bits, 32)
@@ -47,7 +47,7 @@ impl InterfaceAddress {
     }
 
     /// 169.254.0.0/16 or fe80::/10.
-    pub fn is_link_local(&self) -> bool {
+    pub(crate) fn is_link_local(&self) -> bool {
         match self.ip {
             IpAddr::V4(v4) => v4.is_link_local(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -76,7 +76,7 @@ pub(crate) struct Interface {
 
 impl Interface {
     /// Whether it owns an address of the same family as `remote` that is not link-local.
-    pub fn speaks_family_of(&self, remote: IpAddr) -> bool {
+    pub(crate) fn speaks_family_of(&self, remote: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.ip.is_ipv4() == remote.is_ipv4() && !own.is_link_local())
     }
 }

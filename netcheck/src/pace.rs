@@ -19,7 +19,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub fn new(packets_per_second: u32, now: Instant) -> Self {
+    pub(crate) fn new(packets_per_second: u32, now: Instant) -> Self {
         Self { per_packet: Duration::from_secs(1) / packets_per_second.max(1), full_at: Cell::new(now) }
     }
 
@@ -31,7 +31,7 @@ impl Pace {
         debt.saturating_sub(self.per_packet * BURST)
     }
 
-    pub async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         let delay = self.take(Instant::now());
         if !delay.is_zero() {
             sleep(delay).await;

@@ -18,7 +18,7 @@ type Job = (Command, Sender<io::Result<Child>>);
 ///
 /// The kernel ties a child to the *thread* that started it (prctl(2), `PR_SET_PDEATHSIG`), and test threads come and go:
 /// so one thread that lives as long as the process starts them all.
-pub fn spawn(command: Command) -> io::Result<Child> {
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<Sender<Job>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
         let (jobs, queue) = channel::<Job>();

@@ -117,7 +117,7 @@ pub(crate) struct Unfinished {
 
 impl Unfinished {
     /// One that is to be `path`.
-    pub fn create(path: &Path) -> Result<Self, OutputError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
         let directory = path.parent().ok_or_else(|| OutputError::NoParent { path: path.to_owned() })?;
         // Not after a gigabyte has been copied.
         if path.symlink_metadata().is_ok() {
@@ -129,12 +129,12 @@ impl Unfinished {
     }
 
     /// What is written to.
-    pub fn file(&mut self) -> &mut File {
+    pub(crate) fn file(&mut self) -> &mut File {
         self.file.as_file_mut()
     }
 
     /// Gives it its name, unless that has been taken meanwhile.
-    pub fn finish(self) -> Result<(), OutputError> {
+    pub(crate) fn finish(self) -> Result<(), OutputError> {
         let Self { file, path } = self;
         file.persist_noclobber(&path).map(drop).map_err(|error| OutputError::Persist { path, source: error.error })
     }

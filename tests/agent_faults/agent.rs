@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-pub struct Agent {
+pub(crate) struct Agent {
     process: Child,
     log: PathBuf,
 }
@@ -21,7 +21,7 @@ fn program() -> PathBuf {
 impl Agent {
     /// Below `dir` it keeps its status and its log. What it waits for, it waits for a short time. `prelude` is run by a shell
     /// first, in a mount name space of its own.
-    pub fn start(dir: &Path, url: &str, prelude: &str, more: &[&OsStr], environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(dir: &Path, url: &str, prelude: &str, more: &[&OsStr], environment: &[(&str, &str)]) -> Self {
         let log = dir.join("agent.log");
         let mut command = if prelude.is_empty() {
             Command::new(program())
@@ -45,24 +45,24 @@ impl Agent {
         Self { process, log }
     }
 
-    pub fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
 
     /// Memory of its own that is in use, KiB.
-    pub fn memory_kib(&self) -> i64 {
+    pub(crate) fn memory_kib(&self) -> i64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
     /// The file systems as it sees them.
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         format!("/proc/{}/root", self.process.id()).into()
     }
 
     /// The step that it runs.
-    pub fn child(&self) -> Option<i32> {
+    pub(crate) fn child(&self) -> Option<i32> {
         let us = self.process.id();
         let tasks = fs::read_dir(format!("/proc/{us}/task")).unwrap().flatten();
         let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -70,11 +70,11 @@ impl Agent {
     }
 
     /// All it has logged so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    pub fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.log();
         let complaints = log.lines().filter(|line| line.contains(" WARN ") || line.contains("ERROR "));
         complaints.map(str::to_owned).collect()

@@ -12,10 +12,10 @@ const TIMES: [(&str, &str, &str); 3] = [
     ("future", "20980101000000Z", "20990101000000Z"),
 ];
 
-pub struct Certificates(TempDir);
+pub(crate) struct Certificates(TempDir);
 
 impl Certificates {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let ours = Self(tempfile::tempdir().unwrap());
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
         for ca in ["ca", "other"] {
@@ -39,11 +39,11 @@ impl Certificates {
         ours
     }
 
-    pub fn ca(&self) -> PathBuf {
+    pub(crate) fn ca(&self) -> PathBuf {
         self.path("ca.pem")
     }
 
-    pub fn identity(&self, name: &str) -> Identity {
+    pub(crate) fn identity(&self, name: &str) -> Identity {
         testkit::tls::server_config_of_files(&self.path(&format!("{name}.pem")), &self.path(&format!("{name}.key")))
     }
 

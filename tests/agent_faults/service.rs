@@ -15,14 +15,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
-pub const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
+pub(crate) const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+pub(crate) const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
 const LOOK: Duration = Duration::from_millis(10);
 const HUGE_BYTES: usize = 1 << 30;
 
 /// What it does with every request.
 #[derive(Clone, Debug)]
-pub enum Mode {
+pub(crate) enum Mode {
     Healthy,
     /// Nobody listens.
     Refuse,
@@ -39,7 +39,7 @@ pub enum Mode {
 }
 
 /// A certificate and its key.
-pub type Identity = Arc<ServerConfig>;
+pub(crate) type Identity = Arc<ServerConfig>;
 
 /// What it says while it is healthy.
 #[derive(Default)]
@@ -60,13 +60,13 @@ struct State {
     end: AtomicBool,
 }
 
-pub struct Service {
+pub(crate) struct Service {
     pub address: SocketAddr,
     state: Arc<State>,
 }
 
 impl Service {
-    pub fn start(mode: Mode, identity: Option<Identity>) -> Self {
+    pub(crate) fn start(mode: Mode, identity: Option<Identity>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let script = Arc::<Script>::default();
@@ -85,12 +85,12 @@ impl Service {
         Self { address, state }
     }
 
-    pub fn set(&self, mode: Mode) {
+    pub(crate) fn set(&self, mode: Mode) {
         let mut current = self.state.mode.lock().unwrap();
         *current = (current.0 + 1, mode);
     }
 
-    pub fn present(&self, identity: Identity) {
+    pub(crate) fn present(&self, identity: Identity) {
         *self.state.identity.lock().unwrap() = Some(identity);
         // Connections that are open go on with what they know.
         let mode = self.state.mode.lock().unwrap().1.clone();
@@ -98,21 +98,21 @@ impl Service {
     }
 
     /// Hands out one step in every poll, until it is answered.
-    pub fn instruct(&self, step: Value) {
+    pub(crate) fn instruct(&self, step: Value) {
         *self.state.script.instructions.lock().unwrap() = json!([step]);
     }
 
-    pub fn reply(&self, step_id: &str) -> Option<Value> {
+    pub(crate) fn reply(&self, step_id: &str) -> Option<Value> {
         self.state.script.replies.lock().unwrap().get(step_id).cloned()
     }
 
     /// Polls that were answered well.
-    pub fn polls(&self) -> u64 {
+    pub(crate) fn polls(&self) -> u64 {
         self.state.script.polls.load(SeqCst)
     }
 
     /// Requests and connections of any kind.
-    pub fn asked(&self) -> u64 {
+    pub(crate) fn asked(&self) -> u64 {
         self.state.requests.load(SeqCst) + self.state.connections.load(SeqCst)
     }
 }
@@ -236,7 +236,7 @@ fn answer(request: &Request, script: &Script) -> Answer {
 }
 
 /// Waits for `done`; says what did not come.
-pub fn wait(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     while !done() {
         assert!(Instant::now() < end, "{what}: not within {limit:?}");

@@ -19,7 +19,7 @@ const PATH: &str = "/landfall/rendezvous";
 
 /// What it answers to the question of where the rendezvous is.
 #[derive(Clone, Debug)]
-pub enum Play {
+pub(crate) enum Play {
     /// Its own words, with the infra-env that is asked for.
     Lie(String),
     /// What the service at this address answered earlier.
@@ -28,13 +28,13 @@ pub enum Play {
     Relay(String),
 }
 
-pub struct Attacker {
+pub(crate) struct Attacker {
     requests: Arc<Mutex<Vec<String>>>,
     daemon: ServiceDaemon,
 }
 
 impl Attacker {
-    pub fn begin(host: &Host, address: &str, play: &Play) -> Self {
+    pub(crate) fn begin(host: &Host, address: &str, play: &Play) -> Self {
         let requests: Arc<Mutex<Vec<String>>> = Arc::default();
         let daemon = host.namespace.enter(|| {
             let (noted, play) = (requests.clone(), prepared(play));
@@ -55,17 +55,17 @@ impl Attacker {
     }
 
     /// Heads of the requests it got.
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
     /// Nothing but the question came here, and no token with it.
-    pub fn assert_got_nothing(&self) {
+    pub(crate) fn assert_got_nothing(&self) {
         assert_got_nothing(&self.requests());
     }
 }
 
-pub fn assert_got_nothing(requests: &[String]) {
+pub(crate) fn assert_got_nothing(requests: &[String]) {
     for request in requests {
         let lower = request.to_lowercase();
         let asks = lower.starts_with("get /landfall/rendezvous");
@@ -81,7 +81,7 @@ impl Drop for Attacker {
 
 /// A host that has the service's address: it ends TLS with a certificate of its own in `directory`, and passes all on to the service.
 /// Returns the heads of what it can read.
-pub fn intercept(host: &Host, address: &str, genuine: &str, directory: &Path) -> Arc<Mutex<Vec<String>>> {
+pub(crate) fn intercept(host: &Host, address: &str, genuine: &str, directory: &Path) -> Arc<Mutex<Vec<String>>> {
     let (key, certificate) = (directory.join("evil-key.pem"), directory.join("evil.pem"));
     let mut make = Command::new("openssl");
     make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]);

@@ -2,7 +2,7 @@
 
 /// What of an outcome may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     Code,
     /// Standard output.
     Stdout,
@@ -14,7 +14,7 @@ pub enum Part {
 
 /// Commands one after the other in the same directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Separated by `;`, their words by spaces, with `~` for a space inside of a word; `< FILE` is standard input.
     pub lines: &'static str,
     /// What differs from the released program, and why.
@@ -23,23 +23,23 @@ pub struct Case {
 
 impl Case {
     /// The files that are named, but those that are elsewhere.
-    pub fn needs(&self) -> Vec<String> {
+    pub(crate) fn needs(&self) -> Vec<String> {
         let words = self.lines.split([' ', ';']).filter(|word| !word.is_empty() && !word.starts_with('/'));
         words.map(str::to_owned).collect()
     }
 }
 
-pub const fn same(lines: &'static str) -> Case {
+pub(crate) const fn same(lines: &'static str) -> Case {
     Case { lines, differs: None }
 }
 
-pub const fn but(parts: &'static [Part], reason: &'static str, lines: &'static str) -> Case {
+pub(crate) const fn but(parts: &'static [Part], reason: &'static str, lines: &'static str) -> Case {
     Case { lines, differs: Some((parts, reason)) }
 }
 
 const LOOKS: &str = "our help teaches more";
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     // Ignition configs.
     same("iso ignition embed -i a.ign 2021.iso; iso ignition show 2021.iso; iso ignition remove 2021.iso"),
     same("iso ignition embed -i a.ign 2022.iso; iso ignition show 2022.iso; iso ignition remove 2022.iso"),

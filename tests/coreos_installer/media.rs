@@ -51,7 +51,7 @@ routes:
 ";
 
 /// Makes all of it in `directory`; why it can't otherwise.
-pub fn make(directory: &Path) -> Result<(), String> {
+pub(crate) fn make(directory: &Path) -> Result<(), String> {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/iso");
     for (name, short) in [
         ("embed-areas-2021-12.iso", "2021.iso"),
@@ -90,7 +90,7 @@ fn noise(len: usize) -> String {
 }
 
 /// Contents of some kinds: all the same, hardly compressible, records that resemble each other, words in no order.
-pub fn contents(len: usize) -> [Vec<u8>; 4] {
+pub(crate) fn contents(len: usize) -> [Vec<u8>; 4] {
     let noise = noise(len + 64);
     let records: String = (0..len / 40 + 1)
         .map(|n| format!(r#"{{"path":"/etc/file-{n}","mode":420,"contents":"{}"}},"#, &noise[n % len.max(1)..][..8]))

@@ -12,7 +12,7 @@ use std::{
 const TAKEN: Duration = Duration::from_secs(3);
 
 /// Looks at commands; knows help once asked for.
-pub struct Checker {
+pub(crate) struct Checker {
     bin: PathBuf,
     scratch: PathBuf,
     help: BTreeMap<Vec<String>, String>,
@@ -20,12 +20,12 @@ pub struct Checker {
 
 impl Checker {
     /// Programs are taken from `bin`; files that commands name are in `scratch`.
-    pub fn new(bin: &Path, scratch: &Path) -> Self {
+    pub(crate) fn new(bin: &Path, scratch: &Path) -> Self {
         Self { bin: bin.to_owned(), scratch: scratch.to_owned(), help: BTreeMap::new() }
     }
 
     /// Checks each command of a script; how many there were, or what is wrong.
-    pub fn script(&mut self, text: &str) -> Result<usize, String> {
+    pub(crate) fn script(&mut self, text: &str) -> Result<usize, String> {
         let commands = commands(text);
         for words in &commands {
             self.command(words).map_err(|why| format!("{}: {why}", words.join(" ")))?;
@@ -149,7 +149,7 @@ fn manual(words: &[String]) -> Result<(), String> {
 }
 
 /// The commands of a script as words: between `|`, `&&`, `||`, `;` and `&`, without redirections, assignments and comments.
-pub fn commands(text: &str) -> Vec<Vec<String>> {
+pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
     let mut word: Option<String> = None;
     let mut characters = text.chars().peekable();

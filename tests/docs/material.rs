@@ -26,7 +26,7 @@ exec 'PROGRAM' "$@"
 "#;
 
 /// Makes all of it: programs in `bin`, files in `scratch`.
-pub fn make(bin: &Path, scratch: &Path) {
+pub(crate) fn make(bin: &Path, scratch: &Path) {
     let program = env!("CARGO_BIN_EXE_landfall");
     // The header of a static program, and what it says it is.
     let mut stand_in = vec![0; 64];

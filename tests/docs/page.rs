@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// What is done with a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// ```` ```sh ```` — run.
     Script,
     /// ```` ```console ```` — each line behind `$ ` is run, and prints what follows it.
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Of the fence, from 1 on.
     pub line: usize,
     /// What is done with it.
@@ -28,10 +28,10 @@ pub struct Block {
 }
 
 /// What a page has for a machine: its blocks, and its commands within lines (`` `landfall …` ``) with their line's number.
-pub type Page = (Vec<Block>, Vec<(usize, String)>);
+pub(crate) type Page = (Vec<Block>, Vec<(usize, String)>);
 
 /// The page; or what is neither run nor checked in it.
-pub fn parse(text: &str) -> Result<Page, String> {
+pub(crate) fn parse(text: &str) -> Result<Page, String> {
     let (mut blocks, mut spans) = (Vec::new(), Vec::new());
     let mut open: Option<Block> = None;
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line)) {
@@ -98,7 +98,7 @@ fn kind(number: usize, info: &str) -> Result<Kind, String> {
 }
 
 /// The commands of a checked block: all its lines, or if it is a session those behind `$ `.
-pub fn checked(text: &str) -> String {
+pub(crate) fn checked(text: &str) -> String {
     match session(text).as_slice() {
         [(first, _), ..] if first.is_empty() => text.to_owned(),
         commands => commands.iter().map(|(command, _)| format!("{command}\n")).collect(),
@@ -106,7 +106,7 @@ pub fn checked(text: &str) -> String {
 }
 
 /// The commands of a session, each with what it is to print.
-pub fn session(text: &str) -> Vec<(String, Vec<String>)> {
+pub(crate) fn session(text: &str) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("$ "), all.last_mut()) {
@@ -119,7 +119,7 @@ pub fn session(text: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Whether these lines are as expected, where the line `...` is any lines, and `[..]` in a line any text.
-pub fn matches(expected: &[String], seen: &[&str]) -> bool {
+pub(crate) fn matches(expected: &[String], seen: &[&str]) -> bool {
     match (expected, seen) {
         ([], []) => true,
         ([first, rest @ ..], _) if first == "..." => (0..=seen.len()).any(|skipped| matches(rest, &seen[skipped..])),
@@ -138,7 +138,7 @@ fn line_matches(expected: &str, line: &str) -> bool {
 }
 
 /// The text of a page of this repository.
-pub fn read(name: &str) -> String {
+pub(crate) fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

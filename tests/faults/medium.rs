@@ -4,12 +4,12 @@ use std::time::SystemTime;
 use testkit::disk::MIB;
 
 /// A generator that says where it starts; LANDFALL_SEED gives the same again.
-pub struct Random {
+pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let given = std::env::var("LANDFALL_SEED").ok().map(|text| text.parse().expect("LANDFALL_SEED is a number"));
         let now = || u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos());
         let seed = given.unwrap_or_else(now);
@@ -18,25 +18,25 @@ impl Random {
     }
 
     /// xorshift64* by Vigna.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
         self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 11).unwrap() % end.max(1)
     }
 
     /// From 0 up to 1.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         f64::from(u32::try_from(self.next() >> 32).unwrap()) / f64::from(u32::MAX)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// What was there before, table and all; at most one of two tables is gone.
     Untouched,
     /// The old table leads to what is no longer there.
@@ -80,7 +80,7 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 /// What a machine would make of `medium`, which held `before`.
-pub fn judge(medium: &[u8], before: &[u8], sector: u32) -> State {
+pub(crate) fn judge(medium: &[u8], before: &[u8], sector: u32) -> State {
     let last = u64::try_from(medium.len()).unwrap() / u64::from(sector) - 1;
     let tables = [table(medium, 1, sector), table(medium, last, sector)];
     if tables.iter().flatten().any(|guid| *guid != OLD_GUID) {
@@ -99,7 +99,7 @@ fn put(medium: &mut [u8], offset: usize, bytes: &[u8]) {
 }
 
 /// A disk with one old partition full of data and sound tables at both ends.
-pub fn with_old_system(disk_bytes: u64, sector: u32) -> Vec<u8> {
+pub(crate) fn with_old_system(disk_bytes: u64, sector: u32) -> Vec<u8> {
     let mut medium = vec![0xE5; at(disk_bytes)];
     medium[..at(MIB)].fill(0);
     let (size, last) = (u64::from(sector), disk_bytes / u64::from(sector) - 1);
@@ -132,7 +132,7 @@ pub fn with_old_system(disk_bytes: u64, sector: u32) -> Vec<u8> {
 }
 
 /// The same with what LVM, RAID and ZFS leave wherever they leave it.
-pub fn full_of_leftovers(disk_bytes: u64, sector: u32) -> Vec<u8> {
+pub(crate) fn full_of_leftovers(disk_bytes: u64, sector: u32) -> Vec<u8> {
     let mut medium = with_old_system(disk_bytes, sector);
     // LVM2: a label in the second sector, by its magic and type.
     put(&mut medium, 512, b"LABELONE");

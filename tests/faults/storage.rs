@@ -16,7 +16,7 @@ use testkit::disk::run;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A disk of the test's own; all of it goes when it is dropped.
-pub struct Storage {
+pub(crate) struct Storage {
     dir: TempDir,
     daemon: Child,
     device: PathBuf,
@@ -24,7 +24,7 @@ pub struct Storage {
 
 impl Storage {
     /// Records every write and flush.
-    pub fn recording(bytes: u64, sector: u32) -> Self {
+    pub(crate) fn recording(bytes: u64, sector: u32) -> Self {
         let prepare = |dir: &Path| File::create(dir.join("log")).unwrap().set_len(4 << 30).unwrap();
         Self::start(bytes, sector, None, prepare, &|dir| {
             let log = format!("driver=file,node-name=log,filename={}", dir.join("log").display());
@@ -34,7 +34,7 @@ impl Storage {
     }
 
     /// Refuses writes to the sector of this byte. Holds `content` already.
-    pub fn failing_writes_at(bytes: u64, byte: u64, content: &[u8]) -> Self {
+    pub(crate) fn failing_writes_at(bytes: u64, byte: u64, content: &[u8]) -> Self {
         let top = format!(
             "driver=blkdebug,node-name=top,image=disk,inject-error.0.event=none,inject-error.0.iotype=write,\
              inject-error.0.errno=5,inject-error.0.sector={}",
@@ -44,7 +44,7 @@ impl Storage {
     }
 
     /// Takes only so much a second.
-    pub fn slow(bytes: u64, bytes_per_second: u64) -> Self {
+    pub(crate) fn slow(bytes: u64, bytes_per_second: u64) -> Self {
         let group = format!("throttle-group,id=slow,limits.bps-write={bytes_per_second}");
         let top = "driver=throttle,node-name=top,throttle-group=slow,file=disk".to_owned();
         Self::start(bytes, 512, None, |_| {}, &|_| {
@@ -93,30 +93,30 @@ impl Storage {
     }
 
     /// The device, after making sure that it is a loop device over our file and nothing else.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         let name = self.device.strip_prefix("/dev").unwrap().display().to_string();
         let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap();
         assert_eq!(Path::new(backing.trim()), self.dir.path().join("export"), "{name} is not ours");
         &self.device
     }
 
-    pub fn write(&self, offset: u64, data: &[u8]) {
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) {
         let file = fs::OpenOptions::new().write(true).open(self.path()).unwrap();
         file.write_all_at(data, offset).unwrap();
         file.sync_all().unwrap();
     }
 
     /// What is on the medium by now.
-    pub fn medium(&self) -> Vec<u8> {
+    pub(crate) fn medium(&self) -> Vec<u8> {
         fs::read(self.dir.path().join("disk")).unwrap()
     }
 
-    pub fn writes_so_far(&self) -> usize {
+    pub(crate) fn writes_so_far(&self) -> usize {
         Log::read(&self.dir.path().join("log")).len()
     }
 
     /// Switches it off; what was recorded from entry `from` on, and the medium.
-    pub fn into_log(mut self, from: usize) -> (Log, Vec<u8>) {
+    pub(crate) fn into_log(mut self, from: usize) -> (Log, Vec<u8>) {
         self.stop();
         let mut log = Log::read(&self.dir.path().join("log"));
         log.0.drain(..from);
@@ -154,7 +154,7 @@ enum Entry {
 }
 
 /// Writes and flushes in the order in which the disk took them.
-pub struct Log(Vec<Entry>);
+pub(crate) struct Log(Vec<Entry>);
 
 impl Log {
     /// The format of the kernel's dm-log-writes (Documentation/admin-guide/device-mapper/log-writes.rst).
@@ -189,13 +189,13 @@ impl Log {
         Self(entries)
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The medium after the power went at a random point: of the writes since the last flush a random part is lost, each sector
     /// for itself.
-    pub fn after_power_cut(&self, before: &[u8], random: &mut Random) -> (usize, Vec<u8>) {
+    pub(crate) fn after_power_cut(&self, before: &[u8], random: &mut Random) -> (usize, Vec<u8>) {
         // Half of the cuts among the last writes, where the table comes.
         let last = self.len().min(12);
         let cut = if random.next().is_multiple_of(2) {

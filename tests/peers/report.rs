@@ -11,13 +11,13 @@ use std::{
 /// The folder with the real programs.
 const FOLDER: &str = "LANDFALL_PEERS";
 
-pub struct Peers {
+pub(crate) struct Peers {
     folder: PathBuf,
 }
 
 impl Peers {
     /// The folder, if it has all these programs. What can't run is reported by its name.
-    pub fn with(scenario: &str, programs: &[&str]) -> Option<Self> {
+    pub(crate) fn with(scenario: &str, programs: &[&str]) -> Option<Self> {
         let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
             testkit::skip::because(format_args!("{FOLDER} names no folder with the real programs"));
             line(scenario, "not run", &format!("{FOLDER} is not set"));
@@ -40,19 +40,19 @@ impl Peers {
         (!crate::service::database::is_there()).then(|| "PostgreSQL below /usr/lib/postgresql".into())
     }
 
-    pub fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Where the service finds its library: inside of the folder or beside it.
-    pub fn libraries(&self) -> String {
+    pub(crate) fn libraries(&self) -> String {
         let places = [self.folder.join("lib"), self.folder.parent().unwrap_or(Path::new("/")).join("lib")];
         places.map(|place| place.display().to_string()).join(":")
     }
 }
 
 /// A line of the report, printed and kept for the table at the end.
-pub fn line(scenario: &str, result: &str, what: &str) {
+pub(crate) fn line(scenario: &str, result: &str, what: &str) {
     static REPORT: Mutex<()> = Mutex::new(());
     let _alone = REPORT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let what: String = what.chars().take(600).collect();
@@ -68,17 +68,17 @@ thread_local! {
     static SCENARIO: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-pub fn begin(scenario: &str) {
+pub(crate) fn begin(scenario: &str) {
     SCENARIO.set(scenario.split(':').next().unwrap_or_default().to_owned());
 }
 
 /// Where the scenario's logs and exchanges are kept, for who looks for the cause of a failure.
-pub fn traces() -> PathBuf {
+pub(crate) fn traces() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers").join(SCENARIO.with_borrow(String::clone));
     fs::create_dir_all(&directory).unwrap();
     directory
 }
 
-pub fn keep(file: &Path, name: &str) {
+pub(crate) fn keep(file: &Path, name: &str) {
     let _ = fs::copy(file, traces().join(name));
 }

@@ -24,13 +24,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub const SERVER: &str = "192.168.131.1";
+pub(crate) const SERVER: &str = "192.168.131.1";
 const RELAY_PORT: u16 = 8090;
-pub const SERVICE_PORT: u16 = 8091;
+pub(crate) const SERVICE_PORT: u16 = 8091;
 const IMAGE_PORT: u16 = 8088;
-pub const AGENT_IMAGE: &str = "quay.io/edge-infrastructure/assisted-installer-agent:latest";
+pub(crate) const AGENT_IMAGE: &str = "quay.io/edge-infrastructure/assisted-installer-agent:latest";
 
-pub struct Site {
+pub(crate) struct Site {
     // It leaves the server's namespace before that goes.
     pub relay: Relay,
     pub server: net::Host,
@@ -44,14 +44,14 @@ pub struct Site {
 }
 
 /// A host's client of time, ended before the host is.
-pub struct Clock {
+pub(crate) struct Clock {
     _server: Server,
     _directory: TempDir,
 }
 
 impl Site {
     /// None, with the reason printed, where a server's package is not unpacked.
-    pub fn new(names: &[(&str, &str)]) -> Option<Self> {
+    pub(crate) fn new(names: &[(&str, &str)]) -> Option<Self> {
         let (segment, packages) = (Segment::new()?, packages()?);
         let server = segment.host("server", "52:54:00:aa:13:f0", &[&format!("{SERVER}/24")]);
         let logs = tempfile::tempdir().unwrap();
@@ -71,22 +71,22 @@ impl Site {
     }
 
     /// Questions and answers of the name server so far. It has no upstream, so it refuses what it does not know, AAAA above all.
-    pub fn name_server_log(&self) -> String {
+    pub(crate) fn name_server_log(&self) -> String {
         self.names.output()
     }
 
     /// What hosts call the service.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{SERVER}:{RELAY_PORT}")
     }
 
-    pub fn real_service(&self, peers: &Peers, options: Options) -> RealService {
+    pub(crate) fn real_service(&self, peers: &Peers, options: Options) -> RealService {
         let base_url = if options.base_url.is_empty() { self.url() } else { options.base_url.clone() };
         RealService::start(peers, &self.server.namespace, SERVICE_PORT, Options { base_url, ..options })
     }
 
     /// A host with our agent; `more` are options of it.
-    pub fn our_host(&self, number: u8, infra_env: &str, url: &str, more: &[&str]) -> (Host, Clock) {
+    pub(crate) fn our_host(&self, number: u8, infra_env: &str, url: &str, more: &[&str]) -> (Host, Clock) {
         let words = ["agent", "--url", url, "--infra-env-id", infra_env, "--agent-version", AGENT_IMAGE, "--no-reboot"];
         let words = words.iter().chain(more).map(|word| (*word).to_owned());
         let landfall = landfall();
@@ -96,7 +96,7 @@ impl Site {
         self.host(Plan { number, programs: &programs, scripts: &[], service, environment: &environment })
     }
 
-    pub fn host(&self, plan: Plan) -> (Host, Clock) {
+    pub(crate) fn host(&self, plan: Plan) -> (Host, Clock) {
         let host = Host::start(&self.segment, plan);
         let clock = self.clock(&host);
         (host, clock)
@@ -119,7 +119,7 @@ impl Site {
     }
 
     /// A host with the real agent and installer, and our program as coreos-installer.
-    pub fn real_host(&self, peers: &Peers, number: u8, infra_env: &str) -> (Host, Clock) {
+    pub(crate) fn real_host(&self, peers: &Peers, number: u8, infra_env: &str) -> (Host, Clock) {
         const AGENT_NAMES: [&str; 6] =
             ["agent", "disk_speed_check", "free_addresses", "inventory", "logs_sender", "next_step_runner"];
         let mut programs = AGENT_NAMES.map(|name| (name, peers.program("agent"))).to_vec();
@@ -139,13 +139,13 @@ impl Site {
     }
 
     /// Answers what clients of an address ask for.
-    pub fn serve(&self, address: &str, of: impl Fn(&str) -> (&'static str, Vec<u8>) + Send + Sync + 'static) {
+    pub(crate) fn serve(&self, address: &str, of: impl Fn(&str) -> (&'static str, Vec<u8>) + Send + Sync + 'static) {
         let listener = self.server.namespace.enter(|| TcpListener::bind(address).unwrap());
         serve(listener, of);
     }
 
     /// A real Tang server with new keys; the thumbprint of the one it signs with.
-    pub fn tang(&self, address: &str) -> String {
+    pub(crate) fn tang(&self, address: &str) -> String {
         let (packages, keys) = (self.packages.clone(), self.logs.path().join("tang"));
         fs::create_dir(&keys).unwrap();
         let path = format!("{}:/usr/bin:/bin", packages.join("usr/bin").display());
@@ -171,7 +171,7 @@ impl Site {
     }
 
     /// A DHCP server with these addresses.
-    pub fn leases(&self, range: &str) -> Server {
+    pub(crate) fn leases(&self, range: &str) -> Server {
         let mut dnsmasq = command(&self.packages, &self.server.namespace, "usr/sbin/dnsmasq");
         dnsmasq.args(["-k", "-C", "/dev/null", "--port=0", "--bind-interfaces", "--interface=ens3", "--no-ping"]);
         dnsmasq.args(["--user=root", "--pid-file=", "--log-dhcp", "--log-facility=-"]);
@@ -185,7 +185,7 @@ impl Site {
 }
 
 /// The program under test.
-pub fn landfall() -> PathBuf {
+pub(crate) fn landfall() -> PathBuf {
     let built = || env!("CARGO_BIN_EXE_landfall").into();
     fs::canonicalize(std::env::var_os("LANDFALL_BIN").map_or_else(built, PathBuf::from)).unwrap()
 }

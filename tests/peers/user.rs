@@ -20,7 +20,7 @@ use std::{
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
 #[derive(Clone)]
-pub struct Api {
+pub(crate) struct Api {
     namespace: String,
     address: SocketAddr,
     token: Option<String>,
@@ -42,7 +42,12 @@ trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
 impl Api {
-    pub fn new(namespace: &Namespace, address: SocketAddr, token: Option<String>, certificate: Option<&[u8]>) -> Self {
+    pub(crate) fn new(
+        namespace: &Namespace,
+        address: SocketAddr,
+        token: Option<String>,
+        certificate: Option<&[u8]>,
+    ) -> Self {
         Self { namespace: namespace.0.clone(), address, token, tls: certificate.map(trusting) }
     }
 
@@ -74,13 +79,13 @@ impl Api {
         Ok(message::responses(&bytes, &[method], true).unwrap().into_iter().next())
     }
 
-    pub fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         let answer = self.ask("GET", "/ready", "*/*", b"");
         answer.is_ok_and(|answer| answer.is_some_and(|answer| answer.status() == Some(200)))
     }
 
     /// Below `/api/assisted-install/v2`; status and body.
-    pub fn try_request(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) fn try_request(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let body = body.map_or(Vec::new(), |body| body.to_string().into_bytes());
         let path = format!("/api/assisted-install/v2{path}");
         let answer = self.ask(method, &path, "application/json", &body).unwrap();
@@ -91,25 +96,31 @@ impl Api {
     }
 
     /// One that must succeed.
-    pub fn request(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+    pub(crate) fn request(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let (status, answer) = self.try_request(method, path, body.clone());
         assert!((200..300).contains(&status), "{method} {path} {body:?}: {status} {answer}");
         answer
     }
 
-    pub fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         self.request("GET", path, None)
     }
 
     /// The bytes of a file.
-    pub fn file(&self, path: &str) -> (u16, Vec<u8>) {
+    pub(crate) fn file(&self, path: &str) -> (u16, Vec<u8>) {
         let path = format!("/api/assisted-install/v2{path}");
         let answer = self.ask("GET", &path, "application/octet-stream", b"").unwrap().unwrap();
         (answer.status().unwrap(), answer.body)
     }
 
     /// Asks again until `enough` says so; panics when it never does.
-    pub fn await_state(&self, what: &str, path: &str, patience: Duration, enough: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn await_state(
+        &self,
+        what: &str,
+        path: &str,
+        patience: Duration,
+        enough: impl Fn(&Value) -> bool,
+    ) -> Value {
         let end = Instant::now() + patience;
         loop {
             let state = self.get(path);

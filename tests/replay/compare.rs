@@ -58,7 +58,7 @@ const VOLATILE: &[(&str, Leaves)] = &[
 
 /// What a request differs in from the recorded one that is most like it; nothing if it is in none. `None` where nothing of its
 /// kind was recorded.
-pub fn faults(ours: &Request, recorded: &[Exchange]) -> Option<Vec<String>> {
+pub(crate) fn faults(ours: &Request, recorded: &[Exchange]) -> Option<Vec<String>> {
     let same = recorded.iter().filter(|theirs| theirs.method == ours.method && theirs.path == ours.path);
     let candidates = same.filter(|theirs| part(theirs.asked()) == part(&ours.body));
     let compared = candidates.map(|theirs| {
@@ -71,7 +71,7 @@ pub fn faults(ours: &Request, recorded: &[Exchange]) -> Option<Vec<String>> {
 }
 
 /// Headers alone, of a request whose body has nothing to be compared with.
-pub fn only_header_faults(ours: &Request, recorded: &[Exchange]) -> Vec<String> {
+pub(crate) fn only_header_faults(ours: &Request, recorded: &[Exchange]) -> Vec<String> {
     let same = recorded.iter().filter(|theirs| theirs.method == ours.method && theirs.path == ours.path);
     same.map(|theirs| header_faults(ours, theirs)).min_by_key(Vec::len).expect("some are recorded")
 }

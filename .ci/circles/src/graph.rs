@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What each node leads to.
-pub type Graph = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The sets of more than one node that all lead to one another, the largest first.
-pub fn circles(graph: &Graph) -> Vec<Vec<String>> {
+pub(crate) fn circles(graph: &Graph) -> Vec<Vec<String>> {
     let mut backwards = Graph::new();
     for (from, targets) in graph {
         for to in targets {

@@ -29,13 +29,13 @@ struct Use {
 }
 
 /// A crate's files, without its tests.
-pub struct Crate {
+pub(crate) struct Crate {
     files: BTreeMap<Module, Names>,
 }
 
 impl Crate {
     /// Reads what lies under `source`.
-    pub fn read(source: &Path) -> io::Result<Self> {
+    pub(crate) fn read(source: &Path) -> io::Result<Self> {
         let mut texts = BTreeMap::new();
         read_directory(source, &Module::new(), &mut texts)?;
         Ok(Self::new(texts.iter().map(|(module, text)| (module.clone(), text.as_str()))))
@@ -54,12 +54,12 @@ impl Crate {
     }
 
     /// How many files it has.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.len()
     }
 
     /// What each file depends on.
-    pub fn dependencies(&self) -> Graph {
+    pub(crate) fn dependencies(&self) -> Graph {
         let mut passed_on = BTreeMap::new();
         for (module, names) in &self.files {
             for line in names.uses.iter().filter(|line| line.passes) {

@@ -9,14 +9,14 @@ use thiserror::Error;
 
 /// Name and version, as `cargo tree` and the lock file have them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
+pub(crate) struct Id {
     pub name: String,
     pub version: String,
 }
 
 /// A package that is linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Package {
+pub(crate) struct Package {
     /// An SPDX expression, as its manifest has it.
     pub license: Option<String>,
     /// In one line or more.
@@ -31,11 +31,11 @@ pub struct Package {
 }
 
 /// All that is linked, sorted.
-pub type Linked = BTreeMap<Id, Package>;
+pub(crate) type Linked = BTreeMap<Id, Package>;
 
 /// Why what cargo printed can't be understood.
 #[derive(Debug, Error)]
-pub enum CargoError {
+pub(crate) enum CargoError {
     /// A line of the tree has another form.
     #[error("line {line} of cargo's tree is not a depth, name and version: {seen:?}")]
     Tree { line: usize, seen: String },
@@ -77,7 +77,7 @@ struct Locked {
 }
 
 /// The packages of `tree` (`cargo tree --prefix depth --format {p}`), with what `metadata` and `lock` say of each.
-pub fn linked(tree: &str, metadata: &str, lock: &str) -> Result<Linked, CargoError> {
+pub(crate) fn linked(tree: &str, metadata: &str, lock: &str) -> Result<Linked, CargoError> {
     let metadata: Metadata = serde_json::from_str(metadata)?;
     let lock: Lock = toml::from_str(lock)?;
     let id = |name: &str, version: &str| Id { name: name.to_owned(), version: version.to_owned() };

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Document {
+pub(crate) struct Document {
     bom_format: &'static str,
     spec_version: &'static str,
     version: u32,
@@ -85,7 +85,7 @@ struct Dependency {
 /// The document of `package`'s binary for `target`, whose hash is `sha256`.
 ///
 /// Fails where a crate states no licence: whoever reads the document relies on that.
-pub fn document(
+pub(crate) fn document(
     linked: &Linked,
     native: &[Native],
     package: &str,

@@ -9,7 +9,7 @@ use std::{
 
 /// A library that is no crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Native {
+pub(crate) struct Native {
     pub name: &'static str,
     /// Its version, where that can be told.
     pub version: Option<String>,
@@ -21,7 +21,7 @@ pub struct Native {
 
 /// What the compiler brings.
 #[derive(Clone, Debug)]
-pub struct Toolchain {
+pub(crate) struct Toolchain {
     /// `rustc --version`.
     pub rust: String,
     /// The version of the C library that comes with the target.
@@ -51,7 +51,7 @@ const CARRIERS: [(&str, &str, &str, Said); 3] = [
 ];
 
 /// All such libraries; `read` gives the text of a file of a crate.
-pub fn found(
+pub(crate) fn found(
     linked: &Linked,
     toolchain: &Toolchain,
     read: impl Fn(&Path) -> io::Result<String>,
@@ -97,7 +97,7 @@ fn header_number(text: &str, prefix: &str) -> Option<String> {
 }
 
 /// The version of musl in a toolchain: the one text in libc.a that looks like one.
-pub fn libc(sysroot: &str, target: &str) -> Option<String> {
+pub(crate) fn libc(sysroot: &str, target: &str) -> Option<String> {
     let path = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(target).join("lib/self-contained/libc.a");
     libc_version(&fs::read(path).ok()?)
 }

@@ -42,7 +42,7 @@ thread_local! {
 pub(crate) struct Connection(Mutex<OwnedFd>);
 
 impl Connection {
-    pub fn new(socket: OwnedFd) -> Arc<Self> {
+    pub(crate) fn new(socket: OwnedFd) -> Arc<Self> {
         Arc::new(Self(Mutex::new(socket)))
     }
 

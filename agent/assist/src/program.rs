@@ -37,7 +37,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub fn start(start: Start, [stdout, stderr]: [OwnedFd; 2]) -> io::Result<Self> {
+    pub(crate) fn start(start: Start, [stdout, stderr]: [OwnedFd; 2]) -> io::Result<Self> {
         let mut command = Command::new(start.program);
         command.args(start.arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         for (name, value) in start.environment {
@@ -62,12 +62,12 @@ impl Running {
         i32::try_from(self.child.id()).map(Pid::from_raw).map_err(io::Error::other)
     }
 
-    pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
     /// Also what it has left behind gets the signal.
-    pub fn signal_group(&mut self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal_group(&mut self, signal: Signal) -> io::Result<()> {
         let result = if self.has_group {
             killpg(self.pid()?, signal)
         } else if self.status()?.is_none() {
@@ -83,7 +83,7 @@ impl Running {
     }
 
     /// The program and its descendants. What one signal makes an orphan is no descendant any more, so all are remembered.
-    pub fn signal_tree(&mut self, signal: Signal) -> io::Result<()> {
+    pub(crate) fn signal_tree(&mut self, signal: Signal) -> io::Result<()> {
         if self.doomed.is_empty() {
             self.doomed.extend(Process::read(self.pid()?.as_raw()).map(|(process, _)| process));
         }
@@ -92,7 +92,7 @@ impl Running {
         Ok(())
     }
 
-    pub fn tree_runs(&mut self) -> io::Result<bool> {
+    pub(crate) fn tree_runs(&mut self) -> io::Result<bool> {
         self.status()?;
         Ok(self.doomed.iter().any(Process::runs))
     }

@@ -80,7 +80,7 @@ pub(crate) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    pub fn new(table: &'a Table, private: bool) -> Self {
+    pub(crate) fn new(table: &'a Table, private: bool) -> Self {
         Self {
             table,
             private,
@@ -92,7 +92,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    pub fn serve(&mut self, socket: BorrowedFd) -> io::Result<()> {
+    pub(crate) fn serve(&mut self, socket: BorrowedFd) -> io::Result<()> {
         while let Some((request, descriptors)) = wire::receive(socket)? {
             self.reap();
             let (reply, descriptor) = match self.act(request, descriptors) {

@@ -15,7 +15,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// With the number of its parent; `None` for what has ended, zombies included.
-    pub fn read(number: i32) -> Option<(Self, i32)> {
+    pub(crate) fn read(number: i32) -> Option<(Self, i32)> {
         Self::parse(number, &fs::read_to_string(format!("/proc/{number}/stat")).ok()?)
     }
 
@@ -30,11 +30,11 @@ impl Process {
         (!ended).then_some((Self { number, started_ticks }, parent))
     }
 
-    pub fn runs(&self) -> bool {
+    pub(crate) fn runs(&self) -> bool {
         Self::read(self.number).is_some_and(|(now, _)| now == *self)
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if self.runs() {
             // It may end at this moment.
             let _ = kill(Pid::from_raw(self.number), signal);

@@ -83,7 +83,7 @@ pub(super) struct Entries {
 
 impl Entries {
     /// `faults` gets what can't be looked up.
-    pub fn new<B: Bytes>(file: &mut JournalFile<B>, query: &Query, faults: &mut Vec<Fault>) -> Self {
+    pub(crate) fn new<B: Bytes>(file: &mut JournalFile<B>, query: &Query, faults: &mut Vec<Fault>) -> Self {
         if query.is_everything() {
             let alternative = Alternative { walk: Walk::new(file.entries), also: Vec::new(), next: None };
             return Self::started(vec![alternative], file, faults);
@@ -118,7 +118,7 @@ impl Entries {
         entries
     }
 
-    pub fn next<B: Bytes>(&mut self, file: &mut JournalFile<B>, faults: &mut Vec<Fault>) -> Option<Entry> {
+    pub(crate) fn next<B: Bytes>(&mut self, file: &mut JournalFile<B>, faults: &mut Vec<Fault>) -> Option<Entry> {
         loop {
             let offset = self.alternatives.iter().filter_map(|alternative| alternative.next).min()?;
             let entry = file.entry(offset);

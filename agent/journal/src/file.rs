@@ -144,7 +144,7 @@ pub(super) struct JournalFile<B> {
 }
 
 impl<B: Bytes> JournalFile<B> {
-    pub fn open(source: B) -> Result<Self, Fault> {
+    pub(crate) fn open(source: B) -> Result<Self, Fault> {
         let len = source.len_bytes().map_err(|source| Fault::Read { offset: 0, source })?;
         let mut file = Self {
             source,
@@ -283,7 +283,7 @@ impl<B: Bytes> JournalFile<B> {
         Ok((flags, size))
     }
 
-    pub fn entry(&mut self, offset: u64) -> Result<Entry, Fault> {
+    pub(crate) fn entry(&mut self, offset: u64) -> Result<Entry, Fault> {
         let (_, size) = self.object(offset, TYPE_ENTRY, 64)?;
         // In compact files a bare offset, else an offset and a hash.
         let item_bytes = if self.is_compact() { 4 } else { 16 };
@@ -308,7 +308,7 @@ impl<B: Bytes> JournalFile<B> {
         })
     }
 
-    pub fn array(&mut self, offset: u64) -> Result<Array, Fault> {
+    pub(crate) fn array(&mut self, offset: u64) -> Result<Array, Fault> {
         let (_, size) = self.object(offset, TYPE_ENTRY_ARRAY, 24)?;
         let mut next = [0; 8];
         self.read(offset + 16, &mut next)?;
@@ -320,7 +320,7 @@ impl<B: Bytes> JournalFile<B> {
     }
 
     /// An item of an array that [`Self::array`] has looked at; 0 is an unused one.
-    pub fn array_item(&mut self, array: u64, index: u64) -> Result<u64, Fault> {
+    pub(crate) fn array_item(&mut self, array: u64, index: u64) -> Result<u64, Fault> {
         let at = array + 24 + index * self.item_bytes();
         if self.is_compact() {
             let mut item = [0; 4];
@@ -333,7 +333,7 @@ impl<B: Bytes> JournalFile<B> {
     }
 
     /// Looks `NAME=value` up in the hash table: where its object is, and which entries have it.
-    pub fn find(&mut self, wanted: &[u8]) -> Result<Option<(u64, Chain)>, Fault> {
+    pub(crate) fn find(&mut self, wanted: &[u8]) -> Result<Option<(u64, Chain)>, Fault> {
         if self.buckets == 0 {
             return Ok(None);
         }
@@ -360,7 +360,7 @@ impl<B: Bytes> JournalFile<B> {
     }
 
     /// The field at `offset`, its first `limit` bytes.
-    pub fn data(&mut self, offset: u64, limit: usize) -> Result<Data, Fault> {
+    pub(crate) fn data(&mut self, offset: u64, limit: usize) -> Result<Data, Fault> {
         let start = if self.is_compact() { 72 } else { 64 };
         let (flags, size) = self.object(offset, TYPE_DATA, start)?;
         let stored = size - start;
@@ -399,7 +399,7 @@ impl<B: Bytes> JournalFile<B> {
     }
 
     /// The field at `offset` if it is one of `wanted`. Remembers small ones, and those that aren't wanted.
-    pub fn field(&mut self, offset: u64, wanted: &[&str], limit: usize) -> Result<Option<Data>, Fault> {
+    pub(crate) fn field(&mut self, offset: u64, wanted: &[&str], limit: usize) -> Result<Option<Data>, Fault> {
         if let Some(known) = self.known.get(&offset) {
             return Ok(known.clone());
         }

@@ -34,24 +34,24 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub fn text(name: &str, text: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn text(name: &str, text: impl Into<Vec<u8>>) -> Self {
         let text = text.into();
         let len = u64::try_from(text.len()).unwrap_or(u64::MAX);
         Self { name: name.to_owned(), source: Source::Text(text), len, skip: 0 }
     }
 
     /// Bytes of it in the archive.
-    pub fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.len.saturating_sub(self.skip)
     }
 
     /// Whether a part of it is of use without the rest.
-    pub fn is_divisible(&self) -> bool {
+    pub(crate) fn is_divisible(&self) -> bool {
         !matches!(self.source, Source::Core(_)) && !self.name.ends_with(".gz") && !self.name.starts_with("coredump_")
     }
 
     /// Writes what is sent of it: as many bytes as announced, whatever has become of its source.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut exact = Exact { out, skip: self.skip, remaining: self.sent() };
         self.source.write(&mut exact)?;
         let Exact { out, remaining, .. } = exact;
@@ -61,7 +61,7 @@ impl Item {
 
 impl Source {
     /// Writes all of it. Faults of a journal are told by whoever counted it first.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
         match self {
             Self::Text(text) => out.write_all(text)?,
             Self::File(path) => {

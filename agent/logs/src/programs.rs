@@ -41,7 +41,7 @@ pub(super) struct Running(Arc<Mutex<Child>>);
 
 impl Running {
     /// Starts `command` in a group of its own.
-    pub fn start(command: &Command, outputs: [OwnedFd; 2]) -> io::Result<Self> {
+    pub(crate) fn start(command: &Command, outputs: [OwnedFd; 2]) -> io::Result<Self> {
         let child = assist::start(command, Place { own_group: true, ..Place::default() }, outputs)?;
         let child = Arc::new(Mutex::new(child));
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).push(child.clone());
@@ -49,7 +49,7 @@ impl Running {
     }
 
     /// Whether it has ended, and how.
-    pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn ended(&self) -> io::Result<Option<ExitStatus>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).try_wait()
     }
 }

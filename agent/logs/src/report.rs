@@ -15,7 +15,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Adds a failure, and logs it.
-    pub fn add(&mut self, failure: impl Display) {
+    pub(crate) fn add(&mut self, failure: impl Display) {
         let failure: String = format!("{failure:#}").chars().take(MAX_LINE).collect();
         tracing::warn!("{failure}");
         if self.failures.len() < MAX_FAILURES {
@@ -25,7 +25,7 @@ impl Report {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.failures.is_empty()
     }
 }

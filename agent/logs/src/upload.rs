@@ -19,7 +19,7 @@ pub(super) struct ArchiveReader {
 
 impl ArchiveReader {
     /// Starts to make the archive.
-    pub fn start(directory: String, items: Vec<Item>) -> io::Result<Self> {
+    pub(crate) fn start(directory: String, items: Vec<Item>) -> io::Result<Self> {
         let (pipe, writer) = io::pipe()?;
         let outcome = Outcome::default();
         let theirs = outcome.clone();

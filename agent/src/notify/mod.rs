@@ -20,14 +20,14 @@ const MAX_STATUS_CHARS: usize = 200;
 
 /// The notification socket, if there is one, and how often systemd wants a sign of life.
 #[derive(Debug, Default)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
     /// What systemd put into the environment; without it, or with something unusable, nobody is told anything.
-    pub fn from_env() -> Self {
+    pub(crate) fn from_env() -> Self {
         let address = env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let Some(address) = address else { return Self::default() };
         let text = |name| env::var(name).unwrap_or_default();
@@ -56,12 +56,12 @@ impl Notifier {
     }
 
     /// How long the agent may be silent: half of what systemd waits for.
-    pub fn interval(&self) -> Option<Duration> {
+    pub(crate) fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|watchdog| watchdog / 2)
     }
 
     /// The agent has started.
-    pub fn ready(&self) {
+    pub(crate) fn ready(&self) {
         self.send("READY=1");
         if let Some(socket) = &self.socket {
             for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -73,14 +73,14 @@ impl Notifier {
     }
 
     /// A sign of life.
-    pub fn alive(&self) {
+    pub(crate) fn alive(&self) {
         if self.watchdog.is_some() {
             self.send("WATCHDOG=1");
         }
     }
 
     /// What `systemctl status` shows.
-    pub fn status(&self, line: &str) {
+    pub(crate) fn status(&self, line: &str) {
         if self.socket.is_some() {
             let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_STATUS_CHARS).collect();
             self.send(&format!("STATUS={line}"));

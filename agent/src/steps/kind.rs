@@ -73,7 +73,7 @@ pub(crate) enum Dry {
 
 impl Kind {
     /// A check of the network: a subcommand of `landfall netcheck`, on a pretended host too. `what` names its request in errors.
-    pub const fn check<K: StepKind<Request: DeserializeOwned>>(
+    pub(crate) const fn check<K: StepKind<Request: DeserializeOwned>>(
         subcommand: &'static str,
         what: &'static str,
         fields: &'static [Field],
@@ -92,29 +92,29 @@ impl Kind {
         }
     }
 
-    pub const fn with_failure(mut self, exit_code: i64) -> Self {
+    pub(crate) const fn with_failure(mut self, exit_code: i64) -> Self {
         self.failed = exit_code;
         self
     }
 
-    pub const fn with_answers_on_stderr(mut self) -> Self {
+    pub(crate) const fn with_answers_on_stderr(mut self) -> Self {
         self.answers_on_stderr = true;
         self
     }
 
-    pub const fn pretended(mut self, dry: Dry) -> Self {
+    pub(crate) const fn pretended(mut self, dry: Dry) -> Self {
         self.dry = dry;
         self
     }
 
     /// Decides on `step`, which is of this type, for `host`.
-    pub fn action(&self, step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
+    pub(crate) fn action(&self, step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         fields::check(self.fields, step)?;
         self.run(step, settings, host)
     }
 
     /// The same without a look at the fields of the request.
-    pub fn run(&self, step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
+    pub(crate) fn run(&self, step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         let mut run = match self.act {
             Act::Check { subcommand, what, read } => {
                 let request = only_arg(step)?;

@@ -14,7 +14,7 @@ use api::{HostId, Step, StepType, UpgradeAgentRequest, UpgradeAgentResponse};
 use std::time::Duration;
 
 /// Where the child puts the program. Only root writes below /run.
-pub const STAGED: &str = "/run/landfall/agent.new";
+pub(crate) const STAGED: &str = "/run/landfall/agent.new";
 const FETCH_SECONDS: &str = "450";
 const MAX_IMAGE_CHARS: usize = 1000;
 
@@ -48,7 +48,7 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
 }
 
 /// Whether the answer says that the image is there.
-pub fn succeeded(output: &str) -> bool {
+pub(crate) fn succeeded(output: &str) -> bool {
     serde_json::from_str::<UpgradeAgentResponse>(output).is_ok_and(|answer| answer.result == "success")
 }
 

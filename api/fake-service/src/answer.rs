@@ -49,10 +49,10 @@ pub enum Form {
 
 /// Whose turn it is, by endpoint.
 #[derive(Default)]
-pub struct Turns(BTreeMap<&'static str, usize>);
+pub(crate) struct Turns(BTreeMap<&'static str, usize>);
 
 impl Turns {
-    pub fn next(&mut self, endpoint: &'static Endpoint) -> Form {
+    pub(crate) fn next(&mut self, endpoint: &'static Endpoint) -> Form {
         let count = self.0.entry(endpoint.operation).or_default();
         let turn = *count;
         *count += 1;
@@ -117,7 +117,7 @@ impl Answer {
 }
 
 /// In one piece: the kernel holds the second of two small ones back until the first is acknowledged, which takes 40 ms.
-pub fn document(status: u16, media: Media, body: &[u8]) -> Vec<u8> {
+pub(crate) fn document(status: u16, media: Media, body: &[u8]) -> Vec<u8> {
     with_type(status, media.as_str(), body)
 }
 

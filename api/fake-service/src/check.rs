@@ -10,7 +10,7 @@ use api::{
 use serde_json::Value;
 
 /// Why a request is refused.
-pub struct Refusal {
+pub(crate) struct Refusal {
     status: u16,
     pub message: String,
 }
@@ -20,7 +20,7 @@ impl Refusal {
         Self { status, message: message.into() }
     }
 
-    pub fn reply(self) -> Reply {
+    pub(crate) fn reply(self) -> Reply {
         let Self { status, message } = self;
         let body = match status {
             // The application's form; all that is checked here is refused before it.
@@ -38,12 +38,12 @@ fn fits(pattern: &str, path: &str) -> bool {
 }
 
 /// The endpoint that takes a request.
-pub fn endpoint_at(method: &str, path: &str) -> Option<&'static Endpoint> {
+pub(crate) fn endpoint_at(method: &str, path: &str) -> Option<&'static Endpoint> {
     ALL.iter().copied().find(|endpoint| endpoint.method.as_str() == method && fits(endpoint.path, path))
 }
 
 /// Refuses a request as the service does.
-pub fn check(request: &Request, description: &Description) -> Result<(), Refusal> {
+pub(crate) fn check(request: &Request, description: &Description) -> Result<(), Refusal> {
     if !request.is_of_api {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::{self, Read, Write};
 
 /// How far a download is: bytes that came, and all where the service says how many.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
 /// Read at once from a download.
 const PIECE_BYTES: usize = 64 << 10;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// What was done to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     Absent,
     Null,
     /// An enum's text is one that is not in the description.
@@ -14,7 +14,7 @@ pub enum Change {
 }
 
 /// A document with one change.
-pub struct Variant {
+pub(crate) struct Variant {
     /// Where, as a JSON pointer.
     pub at: String,
     /// The innermost named definition there.
@@ -43,10 +43,10 @@ impl Place {
     }
 }
 
-pub struct Description(Value);
+pub(crate) struct Description(Value);
 
 impl Description {
-    pub fn new(description: Value) -> Self {
+    pub(crate) fn new(description: Value) -> Self {
         Self(description)
     }
 
@@ -73,7 +73,7 @@ impl Description {
     }
 
     /// The document with everything in it.
-    pub fn example(&self, definition: &str) -> Value {
+    pub(crate) fn example(&self, definition: &str) -> Value {
         self.value(self.definition(definition), definition)
     }
 
@@ -148,7 +148,7 @@ impl Description {
     }
 
     /// Each with one change.
-    pub fn variants(&self, definition: &str, full: &Value) -> Vec<Variant> {
+    pub(crate) fn variants(&self, definition: &str, full: &Value) -> Vec<Variant> {
         let mut variants = Vec::new();
         for place in self.all_places(definition, full) {
             let changed = |change: &dyn Fn(&mut Map<String, Value>)| {
@@ -180,7 +180,7 @@ impl Description {
     }
 
     /// The document with everything absent, and null, that may be: at the top, and all within.
-    pub fn bare(
+    pub(crate) fn bare(
         &self,
         definition: &str,
         full: &Value,
@@ -217,7 +217,7 @@ impl Description {
 }
 
 /// The same without fields that are null.
-pub fn without_nulls(value: Value) -> Value {
+pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .into_iter()

@@ -10,13 +10,13 @@ use std::{
 };
 use testkit::disk::{ENTRY, Image, LoopDisk, MIB, accept};
 
-pub const IGNITION: &[u8] = br#"{"ignition":{"version":"3.2.0"}}"#;
+pub(crate) const IGNITION: &[u8] = br#"{"ignition":{"version":"3.2.0"}}"#;
 
-pub fn from_file(disk: &LoopDisk, image: &Path) -> InstallOptions {
+pub(crate) fn from_file(disk: &LoopDisk, image: &Path) -> InstallOptions {
     InstallOptions { source: Source::File(image.to_owned()), device: disk.path(), ..Default::default() }
 }
 
-pub fn full(disk: &LoopDisk, image: &Path, network: &Path) -> InstallOptions {
+pub(crate) fn full(disk: &LoopDisk, image: &Path, network: &Path) -> InstallOptions {
     InstallOptions {
         ignition: Some(IGNITION.to_vec()),
         changes: Changes {
@@ -29,7 +29,7 @@ pub fn full(disk: &LoopDisk, image: &Path, network: &Path) -> InstallOptions {
     }
 }
 
-pub fn keyfiles() -> tempfile::TempDir {
+pub(crate) fn keyfiles() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("eth0.nmconnection");
@@ -38,20 +38,20 @@ pub fn keyfiles() -> tempfile::TempDir {
     dir
 }
 
-pub fn go(options: &InstallOptions) -> (Result<Installed, InstallError>, Vec<Event>) {
+pub(crate) fn go(options: &InstallOptions) -> (Result<Installed, InstallError>, Vec<Event>) {
     let mut events = Vec::new();
     let result = install(options, &mut |event| events.push(event));
     (result, events)
 }
 
-pub fn fail(options: &InstallOptions) -> (InstallError, Failure) {
+pub(crate) fn fail(options: &InstallOptions) -> (InstallError, Failure) {
     let mut error = go(options).0.unwrap_err();
     let cause = std::mem::replace(&mut *error.cause, Failure::Cancelled { written_bytes: 0 });
     (error, cause)
 }
 
 /// Everything but the boot partition is as in the image, the tail is zero, and the kernel knows the partitions.
-pub fn assert_installed(disk: &LoopDisk, image: &Image) {
+pub(crate) fn assert_installed(disk: &LoopDisk, image: &Image) {
     let found = disk.read(0, 32 * MIB);
     let (boot, end) =
         (usize::try_from(image.boot_start).unwrap(), usize::try_from(image.boot_start + image.boot_len).unwrap());
@@ -61,7 +61,7 @@ pub fn assert_installed(disk: &LoopDisk, image: &Image) {
     assert_eq!(disk.partitions(), [1, 2, 3, 4]);
 }
 
-pub fn assert_configured(disk: &LoopDisk, image: &Image) {
+pub(crate) fn assert_configured(disk: &LoopDisk, image: &Image) {
     assert_eq!(image.debugfs(disk, "cat /ignition/config.ign").as_bytes(), IGNITION);
     let mode = |path: &str| {
         let stat = image.debugfs(disk, &format!("stat {path}"));
@@ -78,13 +78,13 @@ pub fn assert_configured(disk: &LoopDisk, image: &Image) {
 }
 
 /// Serves `data` from `from` on, of which `len` bytes come, to one client.
-pub fn serve_once(listener: &TcpListener, data: &[u8], len: usize) {
+pub(crate) fn serve_once(listener: &TcpListener, data: &[u8], len: usize) {
     let (mut stream, request) = accept(listener);
     let end = data.len().min(request.range_start().unwrap_or(0) + len);
     stream.write_all(&testkit::http::resumed(&request, data, end)).unwrap();
 }
 
-pub fn from_server(disk: &LoopDisk, address: SocketAddr) -> InstallOptions {
+pub(crate) fn from_server(disk: &LoopDisk, address: SocketAddr) -> InstallOptions {
     let source = Source::Url(format!("http://{address}/image"));
     InstallOptions { source, ..from_file(disk, Path::new("")) }
 }

@@ -58,7 +58,7 @@ impl What<'_> {
 
 impl<'c> Entry<'c> {
     /// All of them in the order they are made: what is above others first, hard links when all they may lead to is there.
-    pub fn all(root: &Root, config: &'c Document<'_>) -> Result<Vec<Self>, ApplyError> {
+    pub(super) fn all(root: &Root, config: &'c Document<'_>) -> Result<Vec<Self>, ApplyError> {
         let storage = &config.storage;
         let directories = storage.directories.iter().map(What::Directory).enumerate();
         let files = storage.files.iter().map(What::File).enumerate();
@@ -84,7 +84,7 @@ impl<'c> Entry<'c> {
         Ok(entries)
     }
 
-    pub fn write(&self, root: &Root, accounts: &Accounts<'_>, fetcher: &Fetcher) -> Result<(), ApplyError> {
+    pub(super) fn write(&self, root: &Root, accounts: &Accounts<'_>, fetcher: &Fetcher) -> Result<(), ApplyError> {
         if self.what.overwrites() && !self.is_replaced(root)? {
             root.remove(&self.place).map_err(|source| self.fail("removing", source))?;
         }

@@ -53,23 +53,23 @@ pub(super) struct Access {
 }
 
 impl Place {
-    pub fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.0.len()
     }
 
     /// What is in it by this name.
-    pub fn join(&self, name: impl AsRef<OsStr>) -> Self {
+    pub(super) fn join(&self, name: impl AsRef<OsStr>) -> Self {
         let mut parts = self.0.clone();
         parts.push(name.as_ref().to_owned());
         Self(parts)
     }
 
-    pub fn parent(&self) -> Option<Self> {
+    pub(super) fn parent(&self) -> Option<Self> {
         let (_, parent) = self.0.split_last()?;
         Some(Self(parent.to_vec()))
     }
 
-    pub fn name(&self) -> Option<&OsStr> {
+    pub(super) fn name(&self) -> Option<&OsStr> {
         self.0.last().map(OsString::as_os_str)
     }
 }

@@ -98,7 +98,7 @@ pub(super) struct Preset {
 }
 
 impl Preset {
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let verb = if self.enabled { "enable" } else { "disable" };
         let template = self.names.first().and_then(|name| split_instance(name)).map(|(template, _)| template);
         let Some(template) = template else { return format!("{verb} {}", self.names.join(" ")) };

@@ -25,7 +25,7 @@ use std::path::PathBuf;
     landfall ignition apply --root /mnt/image --dry-run host.ign\n  \
     landfall ignition apply --root /mnt/image host.ign\n  \
     landfall ignition apply --root /mnt/image --dry-run --json - < host.ign | jq -r '.actions[].to'")]
-pub struct Apply {
+pub(super) struct Apply {
     /// The directory that stands for /
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
@@ -57,7 +57,7 @@ struct Outcome {
 
 impl Apply {
     /// Prints what is done.
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         let file = self.file.display();
         let mut fetcher = Fetcher::new(FetchOptions { offline: self.offline, ..FetchOptions::default() });
         let text =

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
     landfall ignition build host --hostname node-1 --role-config worker.ign --pool gpu > node-1.ign\n  \
     landfall ignition build pointer https://api-int:22623/config/worker --ca mcs.pem > worker.ign\n  \
     landfall ignition build live --dest-device /dev/disk/by-id/x --dest-ignition node-1.ign > live.ign")]
-pub struct Build {
+pub(super) struct Build {
     #[command(subcommand)]
     command: Command,
 }
@@ -64,7 +64,7 @@ impl Output {
 }
 
 impl Build {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Discovery(discovery) => discovery.run(),
             Command::Host(host) => host.run(),

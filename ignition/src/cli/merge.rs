@@ -11,14 +11,14 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition merge base.ign site.ign host.ign > merged.ign")]
-pub struct Merge {
+pub(super) struct Merge {
     /// The configs, parents first; one may be - for standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }
 
 impl Merge {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         let texts = self.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
         let configs: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
         let merged = crate::merge_all(&configs).map_err(|(place, error)| {

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// (`network_yaml`) and the MAC addresses of its interfaces (`mac_interface_map`). A file may hold the list, an infra-env with
 /// it, or the NMState of one host.
 #[derive(Debug, Args)]
-pub struct Network {
+pub(super) struct Network {
     #[command(subcommand)]
     command: Command,
 }
@@ -33,7 +33,7 @@ enum Command {
 }
 
 impl Network {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Show(show) => show.run(),
             Command::Files(files) => files.run(),

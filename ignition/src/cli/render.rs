@@ -18,7 +18,7 @@ use std::path::PathBuf;
     landfall ignition render worker.ign > whole.ign\n  \
     landfall ignition render --ca site-ca.pem worker.ign | jq .kernelArguments\n  \
     landfall ignition render --offline pointer.ign   # fails if the network is needed")]
-pub struct Render {
+pub(super) struct Render {
     /// The config, or - for standard input
     file: PathBuf,
     /// Fetch nothing from the network: data: URLs only
@@ -33,7 +33,7 @@ pub struct Render {
 }
 
 impl Render {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         let mut ca_bundles = Vec::with_capacity(self.ca.len());
         for path in &self.ca {
             let pem = read(path)?;

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     landfall ignition size discovery.ign\n  \
     landfall iso ignition show live.iso | landfall ignition size --json -")]
-pub struct Size {
+pub(super) struct Size {
     /// The config, or - for standard input
     file: PathBuf,
     /// Print JSON
@@ -41,7 +41,7 @@ struct Report {
 }
 
 impl Size {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         let config = read(&self.file)?;
         let report =
             report(&config, self.top).with_context(|| format!("{} is not an Ignition config", self.file.display()))?;

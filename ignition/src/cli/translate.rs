@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition translate --to 3.4.0 host.ign > host-3.4.ign")]
-pub struct Translate {
+pub(super) struct Translate {
     /// The config, or - for standard input
     file: PathBuf,
     /// The version
@@ -27,7 +27,7 @@ fn version(text: &str) -> Result<Version, String> {
 }
 
 impl Translate {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self) -> anyhow::Result<()> {
         let translated = crate::translate(&read(&self.file)?, self.to)
             .with_context(|| format!("{} can't be translated", self.file.display()))?;
         print_config(&translated)

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  \
     landfall ignition validate host.ign\n  \
     landfall ignition validate --json - < host.ign | jq .entries")]
-pub struct Validate {
+pub(super) struct Validate {
     /// The config, or - for standard input
     file: PathBuf,
     /// Print JSON
@@ -65,7 +65,7 @@ impl Verdict {
 }
 
 impl Validate {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let verdict = Verdict::judge(&read(&self.file)?);
         let out = &mut std::io::stdout().lock();
         if self.json {

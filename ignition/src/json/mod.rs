@@ -48,7 +48,7 @@ pub(crate) struct Document<'a> {
 
 /// Not JSON. Offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JsonError {
+pub(crate) enum JsonError {
     #[error("unexpected end of JSON input")]
     End,
     /// A byte that may not be there.
@@ -68,7 +68,7 @@ pub enum JsonError {
 
 impl JsonError {
     /// Where it is, in bytes from the start; None at the end.
-    pub fn offset(&self) -> Option<usize> {
+    pub(crate) fn offset(&self) -> Option<usize> {
         match self {
             Self::Character { offset, .. } | Self::Depth { offset } => Some(*offset),
             Self::End | Self::Size { .. } => None,
@@ -100,7 +100,7 @@ pub(crate) struct Value<'d, 'a> {
 
 impl<'a> Document<'a> {
     /// The outermost value.
-    pub fn root(&self) -> Value<'_, 'a> {
+    pub(crate) fn root(&self) -> Value<'_, 'a> {
         Value { document: self, index: 0 }
     }
 
@@ -118,33 +118,33 @@ impl<'d, 'a> Value<'d, 'a> {
         self.document.slot(self.index)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.slot().kind
     }
 
     /// Its first byte.
-    pub fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         index(self.slot().start)
     }
 
     /// Where Ignition's reports point: its first byte, or the one after an object's or array's bracket.
-    pub fn report_offset(&self) -> usize {
+    pub(crate) fn report_offset(&self) -> usize {
         let inside = matches!(self.kind(), Kind::Array | Kind::Object);
         self.start().saturating_add(usize::from(inside))
     }
 
     /// The byte after its last.
-    pub fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         index(self.slot().end)
     }
 
     /// Its bytes in the document.
-    pub fn source(&self) -> &'a [u8] {
+    pub(crate) fn source(&self) -> &'a [u8] {
         let Slot { start, end, .. } = self.slot();
         self.document.text.get(index(start)..index(end)).unwrap_or_default()
     }
 
-    pub fn text(&self) -> Option<Cow<'a, str>> {
+    pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
         let inner = |source: &'a [u8]| source.get(1..source.len().saturating_sub(1)).unwrap_or_default();
         match self.kind() {
             Kind::Plain => Some(String::from_utf8_lossy(inner(self.source()))),
@@ -154,14 +154,14 @@ impl<'d, 'a> Value<'d, 'a> {
     }
 
     /// The values in an array, or keys and values of an object in turn.
-    pub fn children(&self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
+    pub(crate) fn children(&self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
         let holds = matches!(self.kind(), Kind::Array | Kind::Object);
         let first = if holds { self.index.saturating_add(1) } else { usize::MAX };
         Value { index: first, ..*self }.siblings(*self)
     }
 
     /// This value and those behind it in `parent`.
-    pub fn siblings(&self, parent: Self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
+    pub(crate) fn siblings(&self, parent: Self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
         let (document, end) = (self.document, index(parent.slot().next));
         std::iter::successors(Some(self.index), move |at| Some(index(document.slot(*at).next)))
             .take_while(move |at| *at < end)
@@ -169,25 +169,25 @@ impl<'d, 'a> Value<'d, 'a> {
     }
 
     /// An array's values; none of anything else.
-    pub fn items(&self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = Value<'d, 'a>> + use<'d, 'a> {
         let is_array = self.kind() == Kind::Array;
         self.children().filter(move |_| is_array)
     }
 
     /// An object's members, key and value; none of anything else.
-    pub fn members(&self) -> impl Iterator<Item = (Value<'d, 'a>, Value<'d, 'a>)> + use<'d, 'a> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = (Value<'d, 'a>, Value<'d, 'a>)> + use<'d, 'a> {
         let is_object = self.kind() == Kind::Object;
         let mut children = self.children().filter(move |_| is_object);
         std::iter::from_fn(move || Some((children.next()?, children.next()?)))
     }
 
     /// The last member with exactly this key.
-    pub fn member(&self, key: &str) -> Option<Value<'d, 'a>> {
+    pub(crate) fn member(&self, key: &str) -> Option<Value<'d, 'a>> {
         self.members().filter(|(name, _)| name.text().is_some_and(|name| name == key)).last().map(|(_, value)| value)
     }
 
     /// What Go calls it in its errors.
-    pub fn kind_name(&self) -> &'static str {
+    pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind() {
             Kind::Null => "null",
             Kind::True | Kind::False => "bool",
@@ -219,12 +219,12 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub fn index(text: &[u8]) -> Self {
+    pub(crate) fn index(text: &[u8]) -> Self {
         let after = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         Self { starts: std::iter::once(0).chain(after).collect() }
     }
 
-    pub fn position(&self, offset: usize) -> Position {
+    pub(crate) fn position(&self, offset: usize) -> Position {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         Position { line, column: offset.saturating_sub(start).saturating_add(1) }

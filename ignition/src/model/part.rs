@@ -35,19 +35,19 @@ pub(crate) struct Mismatch {
 }
 
 impl<'a> Decoder<'a> {
-    pub fn new(root: &'static str, version: Version) -> Self {
+    pub(crate) fn new(root: &'static str, version: Version) -> Self {
         Self { version, mismatch: None, root, path: Vec::new() }
     }
 
     /// One step further down.
-    pub fn within(&mut self, place: Place<'a>, read: impl FnOnce(&mut Self)) {
+    pub(crate) fn within(&mut self, place: Place<'a>, read: impl FnOnce(&mut Self)) {
         self.path.push(place);
         read(self);
         self.path.pop();
     }
 
     /// Reading goes on, as Go's does; the first counts.
-    pub fn mismatch(&mut self, value: Value<'_, '_>, wanted: Wanted) {
+    pub(crate) fn mismatch(&mut self, value: Value<'_, '_>, wanted: Wanted) {
         if self.mismatch.is_some() {
             return;
         }
@@ -376,6 +376,7 @@ macro_rules! parts {
         }
     )*) => {$(
         $(#[$doc])*
+        #[allow(unreachable_pub, reason = "some are of the published model, others lie within it")]
         #[derive(Clone, Default, PartialEq)]
         pub struct $name $(<$life>)? {
             $($(#[$field_doc])* pub $field: $ty,)*

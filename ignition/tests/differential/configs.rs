@@ -4,7 +4,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value};
 
 /// Makes configs; `faults` of a hundred values are such as no config should have.
-pub struct Maker {
+pub(crate) struct Maker {
     pub rng: Rng,
     pub version: &'static str,
     pub faults: u8,
@@ -13,7 +13,7 @@ pub struct Maker {
 type Make = fn(&mut Maker) -> Value;
 
 impl Maker {
-    pub fn config(&mut self) -> Value {
+    pub(crate) fn config(&mut self) -> Value {
         let mut config = self.object(
             0,
             &[

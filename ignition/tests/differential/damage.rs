@@ -5,7 +5,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 /// The text of a config from this seed.
-pub fn config_text(seed: u64, versions: usize) -> String {
+pub(crate) fn config_text(seed: u64, versions: usize) -> String {
     let mut rng = Rng::with_seed(seed);
     let (version, faults) = (VERSIONS[rng.usize(0..versions)], [0, 5, 30][rng.usize(0..3)]);
     let mut config = Maker { rng: rng.fork(), version, faults }.config();

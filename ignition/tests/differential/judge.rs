@@ -21,10 +21,10 @@ const CHANGED: [&str; 5] = [
 ];
 
 /// A verdict, and the findings as the program prints them.
-pub type Verdict = (bool, String);
+pub(crate) type Verdict = (bool, String);
 
 /// What the real program is, which is asked once.
-pub struct Judge {
+pub(crate) struct Judge {
     program: PathBuf,
     /// Whether it is older than our rules.
     is_old: bool,
@@ -35,7 +35,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn find() -> Option<Self> {
+    pub(crate) fn find() -> Option<Self> {
         let program = validator()?;
         let file = tempfile::NamedTempFile::new().unwrap();
         let knows = |version: &str| {
@@ -49,12 +49,12 @@ impl Judge {
         Some(Self { program, is_old, versions, has_paths })
     }
 
-    pub fn verdict(&self, file: &Path) -> Verdict {
+    pub(crate) fn verdict(&self, file: &Path) -> Verdict {
         theirs(&self.program, file)
     }
 
     /// Findings as lines, with what the programs' words differ in made alike, and in no order.
-    pub fn lines(&self, report: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, report: &str) -> Vec<String> {
         let known = report
             .lines()
             .map(str::trim_end)
@@ -90,12 +90,12 @@ impl Judge {
         *valid || report.starts_with("error at $") && !self.lines(report).iter().any(|line| line.starts_with("error"))
     }
 
-    pub fn is_same(&self, ours: &Verdict, theirs: &Verdict) -> bool {
+    pub(crate) fn is_same(&self, ours: &Verdict, theirs: &Verdict) -> bool {
         self.takes(ours) == self.takes(theirs) && self.lines(&ours.1) == self.lines(&theirs.1)
     }
 }
 
-pub fn ours(text: &[u8]) -> Verdict {
+pub(crate) fn ours(text: &[u8]) -> Verdict {
     match parse(text) {
         Ok((_, _, report)) => (!report.is_fatal(), report.to_string()),
         Err(ParseError::Invalid(report)) => (false, report.to_string()),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// A name, the version, and the rest of the config.
-pub type Case = (&'static str, &'static str, Value);
+pub(crate) type Case = (&'static str, &'static str, Value);
 
 const GZIP: &str = "data:;base64,H4sIAAAAAAACA8tIzcnJVyjPL8pJAQCFEUoNCwAAAA==";
 const SHA512: &str = "sha512-309ecc489c12d6eb4cc40f50c902f2b4d0ed77ee511a7c7a9bcd3ca86d4cd86f989dd35bc5ff499670da34255b45b0cfd830e81f605dcf7dc5542e93ae9cd76f";
@@ -34,7 +34,7 @@ fn units(list: Value) -> Value {
 }
 
 /// Those that Ignition carries out.
-pub fn good() -> Vec<Case> {
+pub(crate) fn good() -> Vec<Case> {
     let hi = json!({"source": "data:,hi"});
     let world = |hash: &str| json!({"source": "data:,hello%20world", "verification": {"hash": hash}});
     let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
@@ -371,7 +371,7 @@ pub fn good() -> Vec<Case> {
 }
 
 /// Those that it carries out since [`super::real::RULES_SINCE`].
-pub fn newer() -> Vec<Case> {
+pub(crate) fn newer() -> Vec<Case> {
     vec![
         ("group that is there", "3.0.0", groups(json!([{"name": "wheel"}]))),
         ("group with its own number", "3.0.0", groups(json!([{"name": "wheel", "gid": 10, "system": true}]))),
@@ -387,7 +387,7 @@ pub fn newer() -> Vec<Case> {
 }
 
 /// Those that Ignition refuses or fails at.
-pub fn bad() -> Vec<Case> {
+pub(crate) fn bad() -> Vec<Case> {
     let hi = json!({"source": "data:,hi"});
     vec![
         ("file that is there", "3.0.0", files(json!([{"path": "/data/real/file", "contents": hi}]))),
@@ -435,7 +435,7 @@ pub fn bad() -> Vec<Case> {
 }
 
 /// A parent, a child by `ignition.config.merge`, and their versions.
-pub fn families() -> Vec<(&'static str, Value, Value)> {
+pub(crate) fn families() -> Vec<(&'static str, Value, Value)> {
     let config = |version: &str, mut rest: Value| {
         rest["ignition"] = json!({"version": version});
         rest

@@ -16,7 +16,7 @@ use std::{
 use tempfile::TempDir;
 
 /// What stays the same whoever applies a config.
-pub const TREE: &str = "
+pub(super) const TREE: &str = "
 d /etc 755 0 0
 d /etc/skel 755 0 0
 f /etc/skel/.bashrc 644 0 0 # for everybody
@@ -77,7 +77,7 @@ d /tmp 1777 0 0
 ";
 
 /// Everything in the root, made anew.
-pub fn base(root: &Path) {
+pub(super) fn base(root: &Path) {
     for line in TREE.lines().filter(|line| !line.is_empty()) {
         let mut words = line.splitn(6, ' ');
         let [kind, path, mode, uid, gid] = [(); 5].map(|()| words.next().unwrap());
@@ -103,7 +103,7 @@ pub fn base(root: &Path) {
 
 /// What is at a path: kind, mode, owners; bytes or where it leads; and which other path it is the same as.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Node {
+pub(super) struct Node {
     pub kind: &'static str,
     pub mode: u32,
     pub owners: (u32, u32),
@@ -112,7 +112,7 @@ pub struct Node {
 }
 
 /// All below a root, by path.
-pub fn snapshot(root: &Path) -> BTreeMap<String, Node> {
+pub(super) fn snapshot(root: &Path) -> BTreeMap<String, Node> {
     let (mut nodes, mut known, mut pending) = (BTreeMap::new(), BTreeMap::new(), vec![root.to_owned()]);
     let mut paths = Vec::new();
     while let Some(dir) = pending.pop() {
@@ -147,7 +147,7 @@ const PROGRAMS: [&str; 8] =
 const RULES_SINCE: (u32, u32) = (2, 25);
 
 /// Ignition, and a systemd that says its version, for which Ignition asks when it has written presets of templates.
-pub struct Real {
+pub(super) struct Real {
     binary: PathBuf,
     dir: TempDir,
     /// Whether it is older than the rules we hold to.
@@ -156,7 +156,7 @@ pub struct Real {
 
 impl Real {
     /// The program named by LANDFALL_IGNITION or unpacked below the target directory; None where it can't be had.
-    pub fn find() -> Option<Self> {
+    pub(super) fn find() -> Option<Self> {
         let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../target/vm/packages/ignition/usr/lib/dracut/modules.d/30ignition/ignition");
         let path = |name: &&str| {
@@ -189,7 +189,7 @@ impl Real {
     }
 
     /// Applies a config to a root. The error is what it says.
-    pub fn apply(&self, root: &Path, config: &str) -> Result<(), String> {
+    pub(super) fn apply(&self, root: &Path, config: &str) -> Result<(), String> {
         const SCRIPT: &str = r#"
             mount -t tmpfs none /run && mkdir /run/systemd && mount --bind "$WORK/systemd" /run/systemd &&
             mount --bind /proc "$ROOT/proc" || exit 99

@@ -4,14 +4,14 @@ use std::{fs, process::Command, sync::Arc};
 use testkit::{http::ServerConfig, tls::server_config_of_files};
 
 /// A CA, another one, and a server whose certificate is the first one's.
-pub struct Certificates {
+pub(crate) struct Certificates {
     pub ca_pem: String,
     pub other_ca_pem: String,
     pub server: Arc<ServerConfig>,
 }
 
 impl Certificates {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let openssl = |arguments: &str| {
             let output = Command::new("openssl").args(arguments.split(' ')).current_dir(&directory).output().unwrap();

@@ -18,17 +18,17 @@ pub(super) fn machine() -> Machine {
 }
 
 impl Machine {
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         let name = format!("{name}-8be4df61-93ca-11d2-aa0d-00e098032b8c");
         self.root.path().join("sys/firmware/efi/efivars").join(name)
     }
 
     /// As the firmware has it.
-    pub fn put(&self, name: &str, value: &[u8]) {
+    pub(super) fn put(&self, name: &str, value: &[u8]) {
         fs::write(self.path(name), [&7u32.to_le_bytes(), value].concat()).unwrap();
     }
 
-    pub fn state(&self) -> BootState {
+    pub(super) fn state(&self) -> BootState {
         BootState::read(&self.variables).unwrap()
     }
 }

@@ -10,10 +10,10 @@ use installer::{
 use kernel::Cancel;
 use std::{collections::VecDeque, ffi::OsStr, path::Path, sync::Mutex, time::Duration};
 
-pub type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a>;
+pub(crate) type Write<'a> = Box<dyn FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a>;
 
 /// Records what is done to it.
-pub struct FakeHost<'a> {
+pub(crate) struct FakeHost<'a> {
     pub did: Mutex<Vec<String>>,
     pub ignition: Mutex<Option<Vec<u8>>>,
     pub attempts: Mutex<u32>,
@@ -30,7 +30,9 @@ pub struct FakeHost<'a> {
 }
 
 impl<'a> FakeHost<'a> {
-    pub fn new(write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a) -> Self {
+    pub(crate) fn new(
+        write: impl FnMut(u32, &Cancel, &mut dyn FnMut(&Event)) -> Result<(), WriteError> + Send + 'a,
+    ) -> Self {
         let write: Write = Box::new(write);
         Self {
             did: Mutex::default(),
@@ -45,27 +47,27 @@ impl<'a> FakeHost<'a> {
         }
     }
 
-    pub fn answer(&self, output: &str) {
+    pub(crate) fn answer(&self, output: &str) {
         self.answers.lock().unwrap().push_back(output.to_owned());
     }
 
     /// From now on commands that start so write this, whatever else is to be answered. The longest start counts.
-    pub fn says(&self, start: &str, output: &str) {
+    pub(crate) fn says(&self, start: &str, output: &str) {
         let mut says = self.says.lock().unwrap();
         says.retain(|(known, _)| known != start);
         says.push((start.to_owned(), output.to_owned()));
     }
 
     /// The next `times` commands that start so fail.
-    pub fn fail(&self, start: &str, times: u32) {
+    pub(crate) fn fail(&self, start: &str, times: u32) {
         self.failures.lock().unwrap().push((start.to_owned(), times));
     }
 
-    pub fn note(&self, did: String) {
+    pub(crate) fn note(&self, did: String) {
         self.did.lock().unwrap().push(did);
     }
 
-    pub fn did(&self) -> Vec<String> {
+    pub(crate) fn did(&self) -> Vec<String> {
         self.did.lock().unwrap().clone()
     }
 }

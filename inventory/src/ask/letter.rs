@@ -42,12 +42,12 @@ pub(super) fn send(to: &mut impl Write, answer: &io::Result<Vec<u8>>) -> io::Res
 pub(super) struct Letters(Vec<u8>);
 
 impl Letters {
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
     }
 
     /// The next whole answer.
-    pub fn next(&mut self) -> Option<io::Result<Vec<u8>>> {
+    pub(super) fn next(&mut self) -> Option<io::Result<Vec<u8>>> {
         let (tag, rest) = self.0.split_first()?;
         let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?;
         let body = rest.get(4..4 + len)?.to_vec();

@@ -59,7 +59,7 @@ type Answer = io::Result<Vec<u8>>;
 impl Patience {
     /// The answers to all, in their order. Takes as long as the slowest device that still answers; if many hang, a few times
     /// the limit.
-    pub fn ask_all(&self, questions: &[Question]) -> Vec<Answer> {
+    pub(crate) fn ask_all(&self, questions: &[Question]) -> Vec<Answer> {
         self.ask_with(questions, LIMIT, devices::answer)
     }
 

@@ -48,7 +48,7 @@ pub(crate) enum Question {
 
 impl Question {
     /// The file of a capture that holds the answer, absolute in its root.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         let disk = |disk: &str, what: &str| format!("/landfall/disks/{}/{what}", flat(disk));
         let port = |interface: &str, what: &str| format!("/landfall/interfaces/{}/{what}", flat(interface));
         match self {
@@ -78,7 +78,7 @@ impl Question {
 
     /// The device that is spoken to, by which one that hangs is left alone from then on. `None` for the management
     /// controller, whose driver never makes one wait.
-    pub fn device(&self) -> Option<String> {
+    pub(crate) fn device(&self) -> Option<String> {
         match self {
             // Under the lock that a network card's driver may hold while it waits for the card.
             Self::Table(_) => Some(RTNETLINK.to_owned()),

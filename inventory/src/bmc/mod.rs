@@ -40,7 +40,7 @@ pub(crate) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// `None` without one that the kernel has a driver for, which costs one look.
-    pub fn find(root: &'a Root) -> Option<Self> {
+    pub(crate) fn find(root: &'a Root) -> Option<Self> {
         if root.list(CLASS).is_empty() {
             tracing::debug!(looked_at = CLASS, "no management controller, or its driver ipmi_devintf is not loaded");
             return None;

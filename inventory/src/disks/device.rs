@@ -81,25 +81,25 @@ impl Device {
     }
 
     /// An attribute below the device's directory, without surrounding white space; `None` if it is empty.
-    pub fn attribute(&self, root: &Root, file: &str) -> Option<String> {
+    pub(super) fn attribute(&self, root: &Root, file: &str) -> Option<String> {
         root.attribute(self.sys.join(file)).filter(|text| !text.is_empty())
     }
 
     /// Its node in `/dev`, where a `!` of the kernel's name is a directory.
-    pub fn node(&self) -> PathBuf {
+    pub(super) fn node(&self) -> PathBuf {
         PathBuf::from("/dev").join(self.name.replace('!', "/"))
     }
 
-    pub fn is_multipath(&self) -> bool {
+    pub(super) fn is_multipath(&self) -> bool {
         self.dm_uuid.starts_with("mpath-")
     }
 
-    pub fn is_lvm(&self) -> bool {
+    pub(super) fn is_lvm(&self) -> bool {
         self.dm_uuid.starts_with("LVM-")
     }
 
     /// SCSI address, such as `0:0:0:0`.
-    pub fn hctl(&self, root: &Root) -> Option<String> {
+    pub(super) fn hctl(&self, root: &Root) -> Option<String> {
         let listed = root.list(self.sys.join("device/scsi_device")).into_iter().next();
         listed.or_else(|| {
             let device = self.sys.parent()?.parent()?.file_name()?.to_str()?;
@@ -108,7 +108,7 @@ impl Device {
     }
 
     /// The nearest directory above it that is called so with a number behind, such as `host2` or `session1`.
-    pub fn ancestor(&self, kind: &str) -> Option<&str> {
+    pub(super) fn ancestor(&self, kind: &str) -> Option<&str> {
         let numbered = |name: &&str| {
             name.strip_prefix(kind).is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
         };

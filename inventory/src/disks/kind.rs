@@ -21,7 +21,7 @@ pub(super) enum DriveType {
 }
 
 impl DriveType {
-    pub fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "Unknown",
             Self::Hdd => "HDD",

@@ -26,7 +26,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub fn new(root: &Root, devices: &[Device], mounts: &[Mount], swaps: &[String]) -> Self {
+    pub(super) fn new(root: &Root, devices: &[Device], mounts: &[Mount], swaps: &[String]) -> Self {
         let names = Names::new(devices);
         let mut usage = Self::default();
         for device in devices {
@@ -64,13 +64,13 @@ impl Usage {
     }
 
     /// Uses of the device itself.
-    pub fn direct(&self, name: &str) -> &[Use] {
+    pub(super) fn direct(&self, name: &str) -> &[Use] {
         self.direct.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The first use of each of these devices and of those stacked on them, however high, with the name of the device that
     /// is used.
-    pub fn stacked<'a>(&'a self, holders: &'a [String]) -> Vec<(&'a str, &'a Use)> {
+    pub(super) fn stacked<'a>(&'a self, holders: &'a [String]) -> Vec<(&'a str, &'a Use)> {
         let mut seen = BTreeSet::new();
         let mut todo: Vec<&str> = holders.iter().rev().map(String::as_str).collect();
         let mut found = Vec::new();

@@ -14,14 +14,14 @@ use std::{
 };
 
 /// A file or directory beside the repository, that not everyone has.
-pub fn shared(path: &str) -> Option<PathBuf> {
+pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(path);
     testkit::skip::unless(format_args!("{}, of the recordings beside the repository", path.display()), path.exists())
         .then_some(path)
 }
 
 /// The machines that others recorded.
-pub const MACHINES: [&str; 5] = [
+pub(crate) const MACHINES: [&str; 5] = [
     "machines/amd-ryzen-1600.tar.gz",
     "machines/nvidia-accelerator.tar.gz",
     "machines/offline-cpus.tar.gz",
@@ -30,7 +30,7 @@ pub const MACHINES: [&str; 5] = [
 ];
 
 /// All inventories that the real agent was seen to send.
-pub fn recorded_inventories() -> Vec<Value> {
+pub(crate) fn recorded_inventories() -> Vec<Value> {
     let Some(dir) = shared("data/wire") else { return Vec::new() };
     let read = |file: &str| serde_json::from_slice::<Value>(&fs::read(dir.join(file)).unwrap()).unwrap();
     let sent = read("sno-install/0003-POST-v2_infra-envs_ID_hosts_ID_instructions-204.json");
@@ -42,7 +42,7 @@ pub fn recorded_inventories() -> Vec<Value> {
 }
 
 /// Runs with mounts of its own that nobody else sees. They end with the thread.
-pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     if !testkit::skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
         return;
     }
@@ -56,7 +56,7 @@ pub fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
 }
 
 /// Runs in a network namespace of its own, with a sysfs that shows it.
-pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     with_own_mounts(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&Path>).unwrap();

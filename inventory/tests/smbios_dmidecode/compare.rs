@@ -14,7 +14,7 @@ const FAMILIES: [(u16, &str); 5] =
 const NEWER: [&str; 3] = ["CAMM", "HBM3", "0x05"];
 
 /// One structure's facts against its block.
-pub struct Compare<'a> {
+pub(crate) struct Compare<'a> {
     pub handle: u16,
     pub block: &'a Block,
 }
@@ -71,7 +71,7 @@ impl Compare<'_> {
         self.is(key, ours.map(|handle| format!("0x{handle:04X}")), &nothing);
     }
 
-    pub fn bios(&self, fact: &Bios) {
+    pub(crate) fn bios(&self, fact: &Bios) {
         let Bios {
             handle: _,
             vendor,
@@ -103,7 +103,7 @@ impl Compare<'_> {
         }
     }
 
-    pub fn system(&self, fact: &System) {
+    pub(crate) fn system(&self, fact: &System) {
         let System {
             handle: _,
             manufacturer,
@@ -125,7 +125,7 @@ impl Compare<'_> {
         self.text("Family", family);
     }
 
-    pub fn baseboard(&self, fact: &Baseboard) {
+    pub(crate) fn baseboard(&self, fact: &Baseboard) {
         let Baseboard {
             handle: _,
             manufacturer,
@@ -160,7 +160,7 @@ impl Compare<'_> {
         assert_eq!(ours, printed.map(Iterator::collect), "{:#06x} {key}", self.handle);
     }
 
-    pub fn chassis(&self, fact: &Chassis) {
+    pub(crate) fn chassis(&self, fact: &Chassis) {
         let Chassis {
             handle: _,
             manufacturer,
@@ -192,7 +192,7 @@ impl Compare<'_> {
         self.text("SKU Number", sku_number);
     }
 
-    pub fn processor(&self, fact: &Processor) {
+    pub(crate) fn processor(&self, fact: &Processor) {
         let Processor {
             handle: _,
             socket,
@@ -270,7 +270,7 @@ impl Compare<'_> {
         self.all_of("Characteristics", seen);
     }
 
-    pub fn cache(&self, fact: &Cache) {
+    pub(crate) fn cache(&self, fact: &Cache) {
         let Cache {
             handle: _,
             designation,
@@ -301,7 +301,7 @@ impl Compare<'_> {
         self.name("Associativity", associativity);
     }
 
-    pub fn slot(&self, fact: &Slot) {
+    pub(crate) fn slot(&self, fact: &Slot) {
         let Slot { handle: _, designation, slot_type, width, usage, length, id, bus_address } = fact;
         self.text("Designation", designation);
         let width = width.as_deref().map(|width| if width.starts_with("0x") { "<OUT OF SPEC>" } else { width });
@@ -332,7 +332,7 @@ impl Compare<'_> {
         self.bus_address(bus_address);
     }
 
-    pub fn memory_array(&self, fact: &MemoryArray) {
+    pub(crate) fn memory_array(&self, fact: &MemoryArray) {
         let MemoryArray { handle: _, location, usage, error_correction, maximum_capacity_bytes, device_count } = fact;
         // Before dmidecode 3.6 a slot's name.
         let is_slot =
@@ -346,7 +346,7 @@ impl Compare<'_> {
         self.number("Number Of Devices", *device_count, "", &[]);
     }
 
-    pub fn memory_device(&self, fact: &MemoryDevice) {
+    pub(crate) fn memory_device(&self, fact: &MemoryDevice) {
         let MemoryDevice {
             handle: _,
             array_handle,
@@ -420,7 +420,7 @@ impl Compare<'_> {
         }
     }
 
-    pub fn boot_status(&self, fact: &BootStatus) {
+    pub(crate) fn boot_status(&self, fact: &BootStatus) {
         let BootStatus { handle: _, status } = fact;
         let status = status.clone().map(|status| match status.split_once(" 0x") {
             Some((whose, _)) => whose.to_owned(),
@@ -429,7 +429,7 @@ impl Compare<'_> {
         self.name("Status", &status);
     }
 
-    pub fn ipmi_device(&self, fact: &IpmiDevice) {
+    pub(crate) fn ipmi_device(&self, fact: &IpmiDevice) {
         let IpmiDevice {
             handle: _,
             interface_type,
@@ -459,7 +459,7 @@ impl Compare<'_> {
         self.number("Interrupt Number", *interrupt, "", &[]);
     }
 
-    pub fn onboard_device(&self, fact: &OnboardDevice) {
+    pub(crate) fn onboard_device(&self, fact: &OnboardDevice) {
         let OnboardDevice { handle: _, designation, device_type, enabled, instance, bus_address } = fact;
         self.text("Reference Designation", designation);
         self.name("Type", device_type);
@@ -468,7 +468,7 @@ impl Compare<'_> {
         self.bus_address(bus_address);
     }
 
-    pub fn tpm(&self, fact: &Tpm) {
+    pub(crate) fn tpm(&self, fact: &Tpm) {
         let Tpm { handle: _, vendor_id, specification_version, firmware_version, description } = fact;
         self.is("Vendor ID", vendor_id.clone(), &[""]);
         self.is("Specification Version", specification_version.clone(), &[]);

@@ -4,22 +4,22 @@ use inventory::{Root, smbios::Smbios};
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 /// Bytes before the table: the entry point, padded.
-pub const HEAD_BYTES: usize = 32;
+pub(crate) const HEAD_BYTES: usize = 32;
 
 /// A table in the making.
-pub struct Dump {
+pub(crate) struct Dump {
     version: (u8, u8),
     table: Vec<u8>,
     count: u16,
 }
 
 impl Dump {
-    pub fn new(version: (u8, u8)) -> Self {
+    pub(crate) fn new(version: (u8, u8)) -> Self {
         Self { version, table: Vec::new(), count: 0 }
     }
 
     /// Adds a structure: the formatted area behind its header, and its strings. Handles are numbers in order.
-    pub fn add(&mut self, kind: u8, body: &[u8], strings: &[&[u8]]) -> &mut Self {
+    pub(crate) fn add(&mut self, kind: u8, body: &[u8], strings: &[&[u8]]) -> &mut Self {
         self.table.extend([kind, u8::try_from(body.len() + 4).unwrap()]);
         self.table.extend(self.count.to_le_bytes());
         self.table.extend(body);
@@ -33,7 +33,13 @@ impl Dump {
     }
 
     /// Adds a structure of `len` bytes with these fields: where they stand, and their bytes. Each text is a string of its own.
-    pub fn fields(&mut self, kind: u8, len: usize, fields: &[(usize, &[u8])], texts: &[(usize, &str)]) -> &mut Self {
+    pub(crate) fn fields(
+        &mut self,
+        kind: u8,
+        len: usize,
+        fields: &[(usize, &[u8])],
+        texts: &[(usize, &str)],
+    ) -> &mut Self {
         let mut bytes = vec![0; len];
         for (at, value) in fields {
             bytes[*at..at + value.len()].copy_from_slice(value);
@@ -46,7 +52,7 @@ impl Dump {
     }
 
     /// The finished dump, with the entry point that its version has.
-    pub fn finish(&mut self) -> Vec<u8> {
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.add(127, &[], &[]);
         let (major, minor) = self.version;
         let len = self.table.len();
@@ -72,7 +78,7 @@ impl Dump {
 }
 
 /// Sets the checksums of an entry point.
-pub fn seal(head: &mut [u8]) {
+pub(crate) fn seal(head: &mut [u8]) {
     if head.starts_with(b"_SM3_") {
         head[5] = 0;
         head[5] = checksum(&head[..0x18]);
@@ -88,7 +94,7 @@ fn checksum(bytes: &[u8]) -> u8 {
 }
 
 /// A dump as the kernel shows it.
-pub fn read(dump: &[u8]) -> Smbios {
+pub(crate) fn read(dump: &[u8]) -> Smbios {
     let tree = tempfile::tempdir().unwrap();
     let tables = tree.path().join("sys/firmware/dmi/tables");
     fs::create_dir_all(&tables).unwrap();
@@ -98,14 +104,14 @@ pub fn read(dump: &[u8]) -> Smbios {
 }
 
 /// What dmidecode prints of one structure: its keys, each with its value or its list. Texts are trimmed.
-pub struct Block {
+pub(crate) struct Block {
     pub kind: u8,
     pub values: BTreeMap<String, Vec<String>>,
 }
 
 /// What dmidecode prints of a dump, by type and handle, since there is firmware that gives structures of two types the same
 /// handle (QEMU does); `None` when there is no dmidecode.
-pub fn dmidecode(dump: &[u8]) -> Option<BTreeMap<(u8, u16), Block>> {
+pub(crate) fn dmidecode(dump: &[u8]) -> Option<BTreeMap<(u8, u16), Block>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), dump).unwrap();
     let Some(output) = run(file.path()) else {

@@ -60,7 +60,7 @@ pub(crate) struct Servers<'a> {
 
 impl Servers<'_> {
     /// In the order of the settings; those that were silent lately come last.
-    pub fn order(&self, now: Instant) -> Vec<SocketAddr> {
+    pub(crate) fn order(&self, now: Instant) -> Vec<SocketAddr> {
         let mut order = self.settings.servers.clone();
         if self.settings.rotate && !order.is_empty() {
             let start = self.start % order.len();
@@ -74,7 +74,7 @@ impl Servers<'_> {
     }
 
     /// Nothing came from `server`.
-    pub fn was_silent(&self, server: SocketAddr, now: Instant) {
+    pub(crate) fn was_silent(&self, server: SocketAddr, now: Instant) {
         self.silent.change(|silent| {
             silent.retain(|(known, _)| *known != server);
             if silent.len() < MAX_SILENT {
@@ -84,7 +84,7 @@ impl Servers<'_> {
     }
 
     /// Something came from `server`.
-    pub fn answered(&self, server: SocketAddr) {
+    pub(crate) fn answered(&self, server: SocketAddr) {
         self.silent.change(|silent| silent.retain(|(known, _)| *known != server));
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Lookup<W> {
 
 impl<W> Lookup<W> {
     /// Of the absolute names `candidates`, in their order.
-    pub fn new(name: &str, aim: Aim, records: &'static [Record], candidates: Vec<String>) -> Self {
+    pub(crate) fn new(name: &str, aim: Aim, records: &'static [Record], candidates: Vec<String>) -> Self {
         Self {
             answer: Answer::new(name, Outcome::NoSuchName),
             names: Vec::new(),
@@ -55,17 +55,22 @@ impl<W> Lookup<W> {
     }
 
     /// One that is finished.
-    pub fn known(answer: Answer) -> Self {
+    pub(crate) fn known(answer: Answer) -> Self {
         Self { answer, ..Self::new("", Aim::Report, &[], Vec::new()) }
     }
 
     /// One that is finished, of an address.
-    pub fn named(name: String) -> Self {
+    pub(crate) fn named(name: String) -> Self {
         Self { names: vec![name], ..Self::new("", Aim::Report, &[], Vec::new()) }
     }
 
     /// Goes on as far as it can without waiting; whether it is finished.
-    pub fn advance<N: Network<Wire = W>>(&mut self, network: &mut N, servers: Servers<'_>, deadline: Instant) -> bool {
+    pub(crate) fn advance<N: Network<Wire = W>>(
+        &mut self,
+        network: &mut N,
+        servers: Servers<'_>,
+        deadline: Instant,
+    ) -> bool {
         loop {
             if self.questions.is_empty() {
                 let Some(candidate) = self.candidates.next() else { return true };
@@ -92,11 +97,11 @@ impl<W> Lookup<W> {
     }
 
     /// When something is to be done though nothing came.
-    pub fn until(&self) -> Option<Instant> {
+    pub(crate) fn until(&self) -> Option<Instant> {
         self.questions.iter().filter_map(Asking::until).chain(self.grace_until).min()
     }
 
-    pub fn wires(&mut self) -> impl Iterator<Item = &mut W> {
+    pub(crate) fn wires(&mut self) -> impl Iterator<Item = &mut W> {
         self.questions.iter_mut().filter_map(Asking::wire)
     }
 

@@ -47,7 +47,7 @@ enum State<W> {
 
 impl<W> Asking<W> {
     /// `name` is taken as absolute.
-    pub fn new(name: &str, record: Record, servers: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(name: &str, record: Record, servers: Vec<SocketAddr>) -> Self {
         let question = Question::unpredictable(name, record);
         let mut asking = Self {
             name: name.to_owned(),
@@ -66,12 +66,12 @@ impl<W> Asking<W> {
         asking
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
     }
 
     /// What a server said whose word counts.
-    pub fn reply(&self) -> Option<&(SocketAddr, Reply)> {
+    pub(crate) fn reply(&self) -> Option<&(SocketAddr, Reply)> {
         match &self.state {
             State::Done(reply) => reply.as_ref(),
             _ => None,
@@ -79,14 +79,14 @@ impl<W> Asking<W> {
     }
 
     /// When something is to be done though nothing came.
-    pub fn until(&self) -> Option<Instant> {
+    pub(crate) fn until(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting { until, .. } => Some(*until),
             _ => None,
         }
     }
 
-    pub fn wire(&mut self) -> Option<&mut W> {
+    pub(crate) fn wire(&mut self) -> Option<&mut W> {
         match &mut self.state {
             State::Waiting { wire, .. } => Some(wire),
             _ => None,
@@ -94,7 +94,7 @@ impl<W> Asking<W> {
     }
 
     /// Goes on as far as it can without waiting.
-    pub fn advance<N: Network<Wire = W>>(&mut self, network: &mut N, servers: Servers<'_>, deadline: Instant) {
+    pub(crate) fn advance<N: Network<Wire = W>>(&mut self, network: &mut N, servers: Servers<'_>, deadline: Instant) {
         loop {
             let next = match &mut self.state {
                 State::Done(_) => return,

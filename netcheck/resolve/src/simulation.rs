@@ -18,7 +18,7 @@ use testkit::net::name_server::Query;
 
 /// What a server does with a question.
 #[derive(Clone, Debug)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// Nothing.
     Drop,
     /// The kernel says that nothing is there.
@@ -28,7 +28,7 @@ pub enum Deed {
 }
 
 /// A question as a server sees it.
-pub struct Seen {
+pub(crate) struct Seen {
     pub server: SocketAddr,
     pub over: Over,
     query: Query,
@@ -43,17 +43,17 @@ impl Deref for Seen {
 }
 
 impl Seen {
-    pub fn refuse(&self, code: ResponseCode) -> Deed {
+    pub(crate) fn refuse(&self, code: ResponseCode) -> Deed {
         Deed::Send(vec![(1, self.with(code, &[]))])
     }
 
     /// The name has this address, told after so many milliseconds.
-    pub fn tell(&self, after_ms: u64, address: &str) -> Deed {
+    pub(crate) fn tell(&self, after_ms: u64, address: &str) -> Deed {
         Deed::Send(vec![(after_ms, self.addresses(&[address]))])
     }
 }
 
-pub struct Simulation<F> {
+pub(crate) struct Simulation<F> {
     serve: F,
     started: Instant,
     now: Instant,
@@ -63,30 +63,30 @@ pub struct Simulation<F> {
     pub most_open: usize,
 }
 
-pub struct Coming(Vec<(Instant, Result<Vec<u8>, Cause>)>);
+pub(crate) struct Coming(Vec<(Instant, Result<Vec<u8>, Cause>)>);
 
 impl<F: FnMut(&Seen) -> Deed> Simulation<F> {
-    pub fn new(serve: F) -> Self {
+    pub(crate) fn new(serve: F) -> Self {
         let now = Instant::now();
         Self { serve, started: now, now, log: Vec::new(), has_v6: true, most_open: 0 }
     }
 
-    pub fn elapsed_ms(&self) -> u64 {
+    pub(crate) fn elapsed_ms(&self) -> u64 {
         (self.now - self.started).as_millis().try_into().unwrap()
     }
 
     /// Looks a name up by the text of a resolv.conf.
-    pub fn lookup(&mut self, name: &str, resolv_conf: &str, aim: Aim) -> Answer {
+    pub(crate) fn lookup(&mut self, name: &str, resolv_conf: &str, aim: Aim) -> Answer {
         let resolver = Resolver::new(Settings::parse(resolv_conf), Hosts::default());
         self.lookup_by(&resolver, name, aim)
     }
 
-    pub fn lookup_by(&mut self, resolver: &Resolver, name: &str, aim: Aim) -> Answer {
+    pub(crate) fn lookup_by(&mut self, resolver: &Resolver, name: &str, aim: Aim) -> Answer {
         let lookup = resolver.lookup(name, aim);
         resolver.drive(self, [lookup], Duration::from_secs(30)).remove(0).answer
     }
 
-    pub fn questions(&self) -> Vec<&str> {
+    pub(crate) fn questions(&self) -> Vec<&str> {
         self.log.iter().map(|(_, question)| question.as_str()).collect()
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    pub fn target(&self) -> IpAddr {
+    pub(super) fn target(&self) -> IpAddr {
         match *self {
             Self::Arp { target, .. } => target.into(),
             Self::Ndp { target, .. } => target.into(),
@@ -27,7 +27,7 @@ impl Ask {
         }
     }
 
-    pub fn link(&self) -> Option<usize> {
+    pub(super) fn link(&self) -> Option<usize> {
         match *self {
             Self::Arp { link, .. } | Self::Ndp { link, .. } => Some(link),
             Self::Echo { .. } => None,

@@ -231,7 +231,7 @@ impl Asker {
 
 impl Heard {
     /// Who has `address`.
-    pub fn claim(&self, address: IpAddr, all: &[Interface]) -> Claim {
+    pub(super) fn claim(&self, address: IpAddr, all: &[Interface]) -> Claim {
         let asked: Vec<_> =
             self.plan.asks.iter().zip(&self.outcomes).filter(|(ask, _)| ask.target() == address).collect();
         let is_asked = asked.iter().any(|(_, outcome)| outcome.sent) || plan::is_ours(all, address);
@@ -255,7 +255,7 @@ impl Heard {
     }
 
     /// Every station heard, of questions for our own addresses.
-    pub fn duplicates(&self) -> Vec<Duplicate> {
+    pub(super) fn duplicates(&self) -> Vec<Duplicate> {
         let mut found: Vec<_> = (self.plan.asks.iter().zip(&self.outcomes))
             .flat_map(|(ask, outcome)| {
                 let duplicate =

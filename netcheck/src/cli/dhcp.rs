@@ -31,7 +31,7 @@ Examples:
   landfall netcheck dhcp --interface ens3
   landfall netcheck dhcp --interface bond0.100 --mac 00:1a:4a:10:20:30 --json
   landfall netcheck dhcp --request vips.json"#)]
-pub struct Dhcp {
+pub(super) struct Dhcp {
     /// Ask for offers on this interface
     #[arg(long, value_name = "NAME", required_unless_present = "request", conflicts_with = "request")]
     interface: Option<String>,

@@ -25,7 +25,7 @@ Examples:
   landfall netcheck dns api.prod.example.com validateNoWildcardDNS.prod.example.com.
   landfall netcheck dns --resolv-conf /run/NetworkManager/no-stub-resolv.conf quay.io
   landfall netcheck dns --request domains.json"#)]
-pub struct Dns {
+pub(super) struct Dns {
     /// Names to look up; a trailing dot keeps the search list away
     #[arg(value_name = "NAME", required_unless_present = "request", conflicts_with = "request")]
     names: Vec<String>,

@@ -26,7 +26,7 @@ Examples:
   landfall netcheck doctor --url https://api.example.com
   landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem --ntp 192.0.2.1
   landfall netcheck doctor --url http://192.0.2.7:8090 --json | jq .cause")]
-pub struct Doctor {
+pub(super) struct Doctor {
     /// The service, as agents are told of it
     #[arg(long, value_name = "URL")]
     url: String,

@@ -31,7 +31,7 @@ Examples:
   landfall netcheck endpoint http://api-int.prod.example.com:22624/config/worker
   landfall netcheck endpoint --ca root-ca.crt https://api-int.prod.example.com:22623/config/worker
   landfall netcheck endpoint --request request.json --json"#)]
-pub struct Endpoint {
+pub(super) struct Endpoint {
     /// Where the config is
     #[arg(value_name = "URL", required_unless_present = "request", conflicts_with = "request")]
     url: Option<String>,

@@ -49,7 +49,7 @@ Examples:
   landfall netcheck image --authfile pull-secret.json --ca lab.crt registry.lab:5000/ocp/release:4.22.9
   landfall netcheck image --request images.json --json"#
 )]
-pub struct Image {
+pub(super) struct Image {
     /// Images: [HOST[:PORT]/]PATH[:TAG][@DIGEST]
     #[arg(value_name = "REF", required_unless_present = "request", conflicts_with = "request")]
     images: Vec<String>,

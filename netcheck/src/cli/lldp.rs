@@ -22,7 +22,7 @@ use std::{process::ExitCode, time::Duration};
 Examples:
   landfall netcheck lldp
   landfall netcheck lldp --interface ens1f0 --interface ens1f1 --timeout-s 70 --json")]
-pub struct Lldp {
+pub(super) struct Lldp {
     /// Listen here, whatever its kind, instead of on every network card (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,

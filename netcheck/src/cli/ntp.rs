@@ -20,7 +20,7 @@ Examples:
   landfall netcheck ntp                                       what chronyd has
   landfall netcheck ntp ntp1.example.com                      the same, after adding a server
   landfall netcheck ntp --direct ntp1.example.com 10.0.0.1    how far off is this clock?"#)]
-pub struct Ntp {
+pub(super) struct Ntp {
     /// Names or addresses of servers. Without --direct each is ADDED to chronyd where it lacks it; with --direct it is only
     /// asked, and may be NAME:PORT
     #[arg(value_name = "SERVER", conflicts_with = "request")]

@@ -37,7 +37,7 @@ Examples:
   landfall netcheck sweep --interface ens4 --json
   landfall netcheck sweep --request networks.json"#
 )]
-pub struct Sweep {
+pub(super) struct Sweep {
     /// Networks to sweep, in canonical form and no larger than a /16
     #[arg(value_name = "NETWORK")]
     networks: Vec<Network>,

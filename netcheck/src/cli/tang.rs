@@ -23,7 +23,7 @@ use std::{
 Examples:
   landfall netcheck tang http://tang.example.com:7500 PLjNyRdGw03zlRoGjQYMahSZGu9
   landfall netcheck tang --request servers.json"#)]
-pub struct Tang {
+pub(super) struct Tang {
     /// The server
     #[arg(
         value_name = "URL",

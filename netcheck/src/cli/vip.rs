@@ -26,7 +26,7 @@ Examples:
   landfall netcheck vip --request vips.json"#
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["addresses", "request", "own"]))]
-pub struct Vip {
+pub(super) struct Vip {
     /// Addresses to ask for
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<IpAddr>,

@@ -109,7 +109,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(hardware: Mac, host_name: String, wish: Option<Ipv4Addr>, patience: Duration) -> Self {
+    pub(super) fn new(hardware: Mac, host_name: String, wish: Option<Ipv4Addr>, patience: Duration) -> Self {
         Self {
             hardware,
             host_name,
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// The next question, as a UDP payload, and how long to wait for its answer before the one after it.
-    pub fn question(&mut self, elapsed: Duration) -> (Vec<u8>, Duration) {
+    pub(super) fn question(&mut self, elapsed: Duration) -> (Vec<u8>, Duration) {
         if self.state != State::Selecting && self.tries >= REQUESTS {
             self.start_over();
         }
@@ -154,7 +154,7 @@ impl Client {
     }
 
     /// Takes in an answer.
-    pub fn hear(&mut self, answer: &Answer) -> Verdict {
+    pub(super) fn hear(&mut self, answer: &Answer) -> Verdict {
         if answer.transaction != self.transaction || answer.hardware != self.hardware {
             return Verdict::Nothing;
         }

@@ -42,14 +42,14 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub fn open(interface: &Interface, mac: Mac) -> Result<Self, SocketError> {
+    pub(super) fn open(interface: &Interface, mac: Mac) -> Result<Self, SocketError> {
         let socket = PacketSocket::open(PacketProtocol::Dhcp(mac), interface)?;
         Ok(Self { interface: interface.name.clone(), mac, socket })
     }
 
     /// Broadcasts a client's message. The station's address is the frame's source too, as it was on dhclient's macvlan: a
     /// server that answers to it alone must find it behind a port of the switch.
-    pub async fn broadcast(&self, message: &[u8]) -> Sent {
+    pub(super) async fn broadcast(&self, message: &[u8]) -> Sent {
         let datagram = Datagram {
             source: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, CLIENT_PORT),
             destination: SocketAddrV4::new(Ipv4Addr::BROADCAST, SERVER_PORT),
@@ -62,13 +62,13 @@ impl Station {
     }
 
     /// Waits for a server's message; `None` for anything else that came.
-    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Heard>> {
+    pub(super) async fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Heard>> {
         let length = self.socket.receive(buffer).await?;
         Ok(buffer.get(..length).and_then(read))
     }
 
     /// Carries the client's questions until it is bound or the time is up; then what it has seen instead.
-    pub async fn acquire(&self, mut client: Client, timeout: Duration) -> Result<(Grant, Answer), Seen> {
+    pub(super) async fn acquire(&self, mut client: Client, timeout: Duration) -> Result<(Grant, Answer), Seen> {
         let start = Instant::now();
         let deadline = start + timeout;
         let mut next = start;

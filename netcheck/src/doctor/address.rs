@@ -27,7 +27,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub fn is_link_local(&self) -> bool {
+    pub(super) fn is_link_local(&self) -> bool {
         match self.ip {
             IpAddr::V4(v4) => v4.is_link_local(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -35,7 +35,7 @@ impl Address {
     }
 
     /// Others can answer to it.
-    pub fn is_usable(&self) -> bool {
+    pub(super) fn is_usable(&self) -> bool {
         self.is_up && !self.is_link_local() && !self.has_failed && !self.is_tentative
     }
 }

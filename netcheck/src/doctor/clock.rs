@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(super) struct Offset(pub f64);
 
 impl Offset {
-    pub fn to_true_time(self) -> Duration {
+    pub(super) fn to_true_time(self) -> Duration {
         Duration::saturating_seconds_f64(self.0)
     }
 }
@@ -56,7 +56,7 @@ pub(super) struct ClockFacts {
 
 impl ClockFacts {
     /// The offset and who says so: a time server, else the service's own date.
-    pub fn offset(&self) -> Option<(Offset, String)> {
+    pub(super) fn offset(&self) -> Option<(Offset, String)> {
         let mut offsets: Vec<_> =
             self.servers.iter().filter_map(|(name, offset)| Some((*offset.as_ref().ok()?, name.clone()))).collect();
         // One that is wrong among several does not decide.

@@ -64,7 +64,7 @@ pub enum RootsError {
 
 impl Roots {
     /// The system's, and those of the bundle unless all is overlooked anyway.
-    pub fn load(config: &HttpConfig) -> Result<Self, RootsError> {
+    pub(super) fn load(config: &HttpConfig) -> Result<Self, RootsError> {
         let mut roots = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = config.ca_cert.as_ref().filter(|_| !config.insecure) {
             let read = |source| RootsError::Read { path: path.clone(), source };

@@ -25,7 +25,7 @@ pub(super) struct ResolvConf {
 }
 
 impl ResolvConf {
-    pub fn read(path: &Path) -> Self {
+    pub(super) fn read(path: &Path) -> Self {
         let read = read_text(path, MAX_FILE_BYTES);
         let text = read.as_deref().unwrap_or_default();
         let has_servers = text.lines().any(|line| line.split_ascii_whitespace().next() == Some("nameserver"));

@@ -19,7 +19,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub fn parse(url: &str) -> Result<Self, Error> {
+    pub(super) fn parse(url: &str) -> Result<Self, Error> {
         let refused = || Error::Url { url: public_url(url) };
         let uri: Uri = url.parse().map_err(|_| refused())?;
         let is_https = match uri.scheme_str() {

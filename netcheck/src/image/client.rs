@@ -66,7 +66,11 @@ struct Token {
 
 impl<'a> Client<'a> {
     /// Prepares for requests; asks nothing yet, except an insecure registry whether it speaks TLS.
-    pub fn new(endpoint: &'a Endpoint, options: &'a ImageOptions, deadline: Instant) -> Result<Self, FetchError> {
+    pub(super) fn new(
+        endpoint: &'a Endpoint,
+        options: &'a ImageOptions,
+        deadline: Instant,
+    ) -> Result<Self, FetchError> {
         let reference = &endpoint.reference;
         let authority = reference.authority().to_owned();
         let mut client = Self {
@@ -93,24 +97,24 @@ impl<'a> Client<'a> {
     }
 
     /// Gets a manifest; the answer is one of success.
-    pub fn manifest(&self, selector: &str, accept: &str) -> Result<Response<Body>, FetchError> {
+    pub(super) fn manifest(&self, selector: &str, accept: &str) -> Result<Response<Body>, FetchError> {
         let path = format!("{}/manifests/{selector}", self.repository);
         self.get(&self.url(&path), Some(accept), Subject::Manifest(selector.to_owned()))
     }
 
     /// Gets a layer or a configuration, which registries like to send for to another host; the answer is one of success.
-    pub fn blob(&self, digest: &Digest) -> Result<Response<Body>, FetchError> {
+    pub(super) fn blob(&self, digest: &Digest) -> Result<Response<Body>, FetchError> {
         let path = format!("{}/blobs/{digest}", self.repository);
         self.get(&self.url(&path), None, Subject::Blob(digest.clone()))
     }
 
     /// What `error`, which came while a body was read, means.
-    pub fn broken(&self, subject: Subject, error: std::io::Error) -> FetchError {
+    pub(super) fn broken(&self, subject: Subject, error: std::io::Error) -> FetchError {
         FetchError::transport(&self.authority, subject, self.options.stall_timeout, error.into())
     }
 
     /// Tries up to three times, as long as that may help and time is left.
-    pub fn persist<T>(&self, mut work: impl FnMut() -> Result<T, FetchError>) -> Result<T, FetchError> {
+    pub(super) fn persist<T>(&self, mut work: impl FnMut() -> Result<T, FetchError>) -> Result<T, FetchError> {
         let mut attempt = 0;
         loop {
             match work() {

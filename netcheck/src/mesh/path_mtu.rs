@@ -39,17 +39,17 @@ pub(crate) struct SizeSearch {
 
 impl SizeSearch {
     /// Between an ordinary size that came through and a full one that did not.
-    pub fn new(passes: u32, fails: u32) -> Self {
+    pub(super) fn new(passes: u32, fails: u32) -> Self {
         Self { passes, fails, asked: Vec::new(), reported: None, begun: false }
     }
 
     /// Books the word of a hop; the first counts.
-    pub fn report(&mut self, hop: IpAddr, mtu: u32) {
+    pub(super) fn report(&mut self, hop: IpAddr, mtu: u32) {
         self.reported.get_or_insert(TooBig { hop, mtu });
     }
 
     /// The sizes to send next; empty when nothing is left to find out. Those sent before and not answered count as failed.
-    pub fn next_sizes(&mut self) -> &[u32] {
+    pub(super) fn next_sizes(&mut self) -> &[u32] {
         self.begun = true;
         self.fails = self.asked.iter().copied().filter(|size| *size > self.passes).min().unwrap_or(self.fails);
         let (passes, fails) = (self.passes, self.fails);
@@ -64,14 +64,14 @@ impl SizeSearch {
     }
 
     /// Books an answer to a packet of `size` bytes.
-    pub fn answered(&mut self, size: u32) {
+    pub(super) fn answered(&mut self, size: u32) {
         if self.asked.contains(&size) {
             self.passes = self.passes.max(size);
         }
     }
 
     /// What is known; `None` before the first round.
-    pub fn result(&self) -> Option<PathMtu> {
+    pub(super) fn result(&self) -> Option<PathMtu> {
         self.begun.then_some(PathMtu { largest: self.passes, reported: self.reported })
     }
 }

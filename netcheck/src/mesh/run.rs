@@ -192,7 +192,7 @@ impl Mesh {
     }
 
     /// Position in [`Self::series`] of the ordinary echoes of the plan's `mtu`; those of the full size come next.
-    pub fn mtu_series(&self, mtu: usize) -> usize {
+    pub(super) fn mtu_series(&self, mtu: usize) -> usize {
         self.plan.echoes.len() + 2 * mtu
     }
 

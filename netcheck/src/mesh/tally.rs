@@ -17,7 +17,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    pub fn now() -> Self {
+    pub(super) fn now() -> Self {
         Self { wall: SystemTime::now(), steady: Instant::now() }
     }
 }
@@ -38,18 +38,18 @@ enum Echo {
 pub(crate) struct EchoTally(Vec<Echo>);
 
 impl EchoTally {
-    pub fn new(count: u16) -> Self {
+    pub(super) fn new(count: u16) -> Self {
         Self(vec![Echo::Idle; usize::from(count)])
     }
 
-    pub fn sent(&mut self, sequence: u16, at: Stamp) {
+    pub(super) fn sent(&mut self, sequence: u16, at: Stamp) {
         if let Some(echo) = self.0.get_mut(usize::from(sequence)) {
             *echo = Echo::Sent(at);
         }
     }
 
     /// Takes back a [`sent`](Self::sent): the packet never left us, so its loss says nothing of the path.
-    pub fn not_sent(&mut self, sequence: u16) {
+    pub(super) fn not_sent(&mut self, sequence: u16) {
         if let Some(echo) = self.0.get_mut(usize::from(sequence)) {
             *echo = Echo::Refused;
         }
@@ -59,7 +59,7 @@ impl EchoTally {
     ///
     /// The kernel's time leaves our own scheduling out, but is of the wall clock, which somebody may be setting right now:
     /// it counts only if it lies between sending and now.
-    pub fn answered(&mut self, sequence: u16, now: Instant, kernel: Option<SystemTime>) {
+    pub(super) fn answered(&mut self, sequence: u16, now: Instant, kernel: Option<SystemTime>) {
         let Some(echo) = self.0.get_mut(usize::from(sequence)) else { return };
         let Echo::Sent(at) = *echo else { return };
         let at_most = now.saturating_duration_since(at.steady);
@@ -68,7 +68,7 @@ impl EchoTally {
     }
 
     /// Leaves echoes sent after `since` and not answered out of the count: whether they are lost is not known yet.
-    pub fn forget_waiting(&mut self, since: Option<Instant>) {
+    pub(super) fn forget_waiting(&mut self, since: Option<Instant>) {
         for echo in &mut self.0 {
             if matches!(echo, Echo::Sent(at) if since.is_none_or(|since| at.steady > since)) {
                 *echo = Echo::Idle;
@@ -77,18 +77,18 @@ impl EchoTally {
     }
 
     /// Whether an echo sent after `since` is still without an answer.
-    pub fn is_waiting(&self, since: Option<Instant>) -> bool {
+    pub(super) fn is_waiting(&self, since: Option<Instant>) -> bool {
         self.0.iter().any(|echo| matches!(echo, Echo::Sent(at) if since.is_none_or(|since| at.steady > since)))
     }
 
     /// Whether one came back; `None` while none has and the fate of another is not known.
-    pub fn passed(&self) -> Option<bool> {
+    pub(super) fn passed(&self) -> Option<bool> {
         let answered = self.0.iter().any(|echo| matches!(echo, Echo::Answered(_)));
         let unknown = self.0.iter().any(|echo| matches!(echo, Echo::Idle));
         (answered || !unknown).then_some(answered)
     }
 
-    pub fn statistics(&self) -> EchoStatistics {
+    pub(super) fn statistics(&self) -> EchoStatistics {
         let trips = self.0.iter().filter_map(|echo| match echo {
             Echo::Answered(trip) => Some(*trip),
             _ => None,
@@ -161,17 +161,17 @@ pub(crate) struct Responders {
 }
 
 impl Responders {
-    pub fn expecting(expected: BTreeSet<Mac>) -> Self {
+    pub(super) fn expecting(expected: BTreeSet<Mac>) -> Self {
         Self { expected, ..Self::default() }
     }
 
-    pub fn asked(&mut self, at: Instant) {
+    pub(super) fn asked(&mut self, at: Instant) {
         self.asked = self.asked.saturating_add(1);
         self.last_asked = Some(at);
     }
 
     /// Books an answer; false when it is the first one too many.
-    pub fn answered(&mut self, mac: Mac) -> bool {
+    pub(super) fn answered(&mut self, mac: Mac) -> bool {
         let others = self.macs.difference(&self.expected).count();
         let fits = others < MAX_RESPONDERS || self.expected.contains(&mac) || self.macs.contains(&mac);
         if fits {
@@ -182,12 +182,12 @@ impl Responders {
     }
 
     /// Whether the host itself has answered, or anybody if its MACs are not known.
-    pub fn is_found(&self) -> bool {
+    pub(super) fn is_found(&self) -> bool {
         if self.expected.is_empty() { !self.macs.is_empty() } else { !self.expected.is_disjoint(&self.macs) }
     }
 
     /// Whether the host has not answered, though asked after `since`.
-    pub fn is_waiting(&self, since: Option<Instant>) -> bool {
+    pub(super) fn is_waiting(&self, since: Option<Instant>) -> bool {
         !self.is_found() && self.last_asked.is_some_and(|at| since.is_none_or(|since| at > since))
     }
 }

@@ -71,14 +71,14 @@ pub(crate) struct EchoSocket {
 
 impl EchoSocket {
     /// A socket that follows the routes. `None` on a kernel without this family.
-    pub fn open(family: Family) -> Result<Option<Self>, SocketError> {
+    pub(crate) fn open(family: Family) -> Result<Option<Self>, SocketError> {
         Self::create(family, None)
     }
 
     /// A socket bound to an interface, for the path MTU: what it sends is never fragmented here or on the way.
     ///
     /// What the kernel believes of the path's MTU is not asked (`PMTUDISC_PROBE`): an old belief would be taken for a fact.
-    pub fn open_unfragmented(family: Family, interface: &str) -> Result<Option<Self>, SocketError> {
+    pub(crate) fn open_unfragmented(family: Family, interface: &str) -> Result<Option<Self>, SocketError> {
         let Some(socket) = Self::create(family, Some(interface))? else { return Ok(None) };
         let name = SocketName::Echo(family, Some(interface.to_owned()));
         let fd = socket.fd.get_ref();
@@ -134,12 +134,12 @@ impl EchoSocket {
     }
 
     /// What echoes must carry for their replies to be received here.
-    pub fn identifier(&self) -> u16 {
+    pub(crate) fn identifier(&self) -> u16 {
         self.identifier
     }
 
     /// Sends; `before` is called right before each attempt.
-    pub async fn send(&self, target: IpAddr, message: &[u8], before: impl Fn()) -> Sent {
+    pub(crate) async fn send(&self, target: IpAddr, message: &[u8], before: impl Fn()) -> Sent {
         send_with(&self.fd, |fd| {
             let mut tries = 0;
             loop {
@@ -157,7 +157,7 @@ impl EchoSocket {
     }
 
     /// Waits for a message. `None` for one that is damaged or longer than the buffer, and for errors of other kinds.
-    pub async fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Received<'a>>> {
+    pub(crate) async fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Received<'a>>> {
         let interest = Interest::READABLE | Interest::ERROR;
         let arrival = self.fd.async_io(interest, |fd| receive_once(fd, buffer)).await?;
         let packet = buffer.get(..arrival.length).unwrap_or_default();

@@ -103,7 +103,7 @@ pub(crate) enum Sent {
 
 impl Sent {
     /// Logs a packet that did not leave.
-    pub fn note(&self, target: IpAddr) {
+    pub(crate) fn note(&self, target: IpAddr) {
         match self {
             Self::Yes => {}
             Self::Refused(error) => tracing::debug!(address = %target, %error, "probe refused"),

@@ -126,7 +126,7 @@ pub(crate) struct PacketSocket {
 }
 
 impl PacketSocket {
-    pub fn open(protocol: PacketProtocol, interface: &Interface) -> Result<Self, SocketError> {
+    pub(crate) fn open(protocol: PacketProtocol, interface: &Interface) -> Result<Self, SocketError> {
         let (name, ethertype, filter): (fn(String) -> SocketName, u16, &[Instruction]) = match protocol {
             PacketProtocol::Arp => (SocketName::Arp, ethernet::ARP, &ARP_REPLIES),
             PacketProtocol::ArpOfAnyKind => (SocketName::Arp, ethernet::ARP, &ARP_OF_ANY_KIND),
@@ -152,7 +152,7 @@ impl PacketSocket {
         Ok(Self { fd: crate::event_loop::watch(fd).map_err(set_up("watch"))?, also_for })
     }
 
-    pub async fn send(&self, frame: &[u8]) -> Sent {
+    pub(crate) async fn send(&self, frame: &[u8]) -> Sent {
         send_with(&self.fd, |fd| Ok(send(fd.as_raw_fd(), frame, MsgFlags::empty()).map(drop)?)).await
     }
 
@@ -160,7 +160,7 @@ impl PacketSocket {
     ///
     /// Frames for other stations are skipped. That includes those of a VLAN we have no interface for, which the kernel
     /// hands over with the tag removed and marks so (where frames for another address are ours, the filter keeps tags out).
-    pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
             .async_io(Interest::READABLE, |fd| {
                 let (length, from) = recvfrom::<LinkAddr>(fd.as_raw_fd(), buffer)?;
@@ -175,7 +175,7 @@ impl PacketSocket {
     }
 
     /// Hands every frame meant for us to `book`, until the socket keeps failing.
-    pub async fn read_frames(&self, mut book: impl FnMut(Frame<'_>)) {
+    pub(crate) async fn read_frames(&self, mut book: impl FnMut(Frame<'_>)) {
         let mut buffer = vec![0; FRAME_BUFFER_BYTES];
         let mut failures = 0;
         let mut received: u32 = 0;

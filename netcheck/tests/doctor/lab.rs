@@ -22,24 +22,24 @@ use testkit::net::{
 };
 use time::{OffsetDateTime, macros::format_description};
 
-pub const OUR_MAC: &str = "52:54:00:aa:bb:01";
-pub const OTHER_MAC: &str = "52:54:00:aa:bb:02";
-pub const GATEWAY: &str = "10.0.0.254";
-pub const GATEWAY_MAC: &str = "52:54:00:aa:bb:fe";
+pub(crate) const OUR_MAC: &str = "52:54:00:aa:bb:01";
+pub(crate) const OTHER_MAC: &str = "52:54:00:aa:bb:02";
+pub(crate) const GATEWAY: &str = "10.0.0.254";
+pub(crate) const GATEWAY_MAC: &str = "52:54:00:aa:bb:fe";
 /// Behind the gateway.
-pub const SERVICE: &str = "203.0.113.7";
-pub const NAME_SERVER: &str = "203.0.113.53";
-pub const TIME_SERVER: &str = "203.0.113.123";
+pub(crate) const SERVICE: &str = "203.0.113.7";
+pub(crate) const NAME_SERVER: &str = "203.0.113.53";
+pub(crate) const TIME_SERVER: &str = "203.0.113.123";
 /// The same of a network without IPv4.
-pub const GATEWAY_V6: &str = "fe80::fe";
-pub const SERVICE_V6: &str = "2001:db8:7::7";
-pub const NAME_SERVER_V6: &str = "2001:db8:7::53";
-pub const NAME: &str = "api.example.com";
-pub const DAY_S: i64 = 86_400;
-pub const ANSWER: &str = r#"{"versions":{"assisted-installer":"x"},"release_tag":"v2.40.0"}"#;
+pub(crate) const GATEWAY_V6: &str = "fe80::fe";
+pub(crate) const SERVICE_V6: &str = "2001:db8:7::7";
+pub(crate) const NAME_SERVER_V6: &str = "2001:db8:7::53";
+pub(crate) const NAME: &str = "api.example.com";
+pub(crate) const DAY_S: i64 = 86_400;
+pub(crate) const ANSWER: &str = r#"{"versions":{"assisted-installer":"x"},"release_tag":"v2.40.0"}"#;
 
 /// We, and a gateway that holds all of the service's network.
-pub struct Lab {
+pub(crate) struct Lab {
     pub us: Host,
     pub gateway: Host,
     pub segment: Segment,
@@ -49,7 +49,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let segment = Segment::new()?;
         let us = segment.host("us", OUR_MAC, &["10.0.0.1/24"]);
         let gateway = segment.host("gateway", GATEWAY_MAC, &["10.0.0.254/24"]);
@@ -59,7 +59,7 @@ impl Lab {
     }
 
     /// The same without any IPv4 address.
-    pub fn of_ipv6() -> Option<Self> {
+    pub(crate) fn of_ipv6() -> Option<Self> {
         let segment = Segment::new()?;
         let us = segment.host("us", OUR_MAC, &["2001:db8:1::1/64"]);
         let [gateway, service, names] =
@@ -75,12 +75,12 @@ impl Lab {
         Self { us, gateway, segment, directory: tempfile::tempdir().unwrap(), service, name_server }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Nothing of the machine that the test runs on.
-    pub fn options(&self, url: &str) -> DoctorOptions {
+    pub(crate) fn options(&self, url: &str) -> DoctorOptions {
         let (resolv_conf, hosts) = (self.path("resolv.conf"), self.path("hosts"));
         fs::write(&resolv_conf, format!("nameserver {}\nsearch lab.example.com\n", self.name_server)).unwrap();
         fs::write(&hosts, "").unwrap();
@@ -95,7 +95,7 @@ impl Lab {
         }
     }
 
-    pub fn diagnose(&self, options: &DoctorOptions) -> Report {
+    pub(crate) fn diagnose(&self, options: &DoctorOptions) -> Report {
         let report = self.us.namespace.enter(|| diagnose(options)).unwrap();
         println!("{}", report.to_text());
         assert_eq!(serde_json::to_value(&report).unwrap()["schema_version"], json!(1));
@@ -103,7 +103,7 @@ impl Lab {
     }
 
     /// A web server in the gateway; `servers` are its `server` blocks.
-    pub fn nginx(&self, port: u16, servers: &str) -> Option<Server> {
+    pub(crate) fn nginx(&self, port: u16, servers: &str) -> Option<Server> {
         let packages = packages()?;
         let root = self.directory.path().display();
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -123,7 +123,7 @@ impl Lab {
     }
 
     /// The service over TLS, with this certificate.
-    pub fn tls_service(&self, certificate: &Certificate) -> Option<Server> {
+    pub(crate) fn tls_service(&self, certificate: &Certificate) -> Option<Server> {
         let Certificate { chain, key, .. } = certificate;
         let (chain, key) = (chain.display(), key.display());
         self.nginx(
@@ -132,7 +132,7 @@ impl Lab {
         )
     }
 
-    pub fn name_server(&self) -> Option<Server> {
+    pub(crate) fn name_server(&self) -> Option<Server> {
         let mut dnsmasq = command(&packages()?, &self.gateway.namespace, "usr/sbin/dnsmasq");
         dnsmasq.args(["-k", "-C", "/dev/null", "--user=root", "--pid-file=", "--no-resolv", "--no-hosts"]);
         dnsmasq.args(["--log-facility=-", "--bind-interfaces", "--local=/example.com/"]);
@@ -144,7 +144,7 @@ impl Lab {
     }
 
     /// A certificate by a CA of the lab, valid for the service from so many days from now on, for so many days.
-    pub fn certificate(&self, from_days: i64, days: i64) -> Certificate {
+    pub(crate) fn certificate(&self, from_days: i64, days: i64) -> Certificate {
         let format = format_description!("[year][month][day]000000Z");
         let moment = |days| OffsetDateTime::now_utc() + time::Duration::days(days);
         let stamp = |days| moment(days).format(&format).unwrap();
@@ -174,7 +174,7 @@ impl Lab {
         }
     }
 
-    pub fn openssl(&self, arguments: &str, more: &[&str]) {
+    pub(crate) fn openssl(&self, arguments: &str, more: &[&str]) {
         let mut openssl = Command::new("openssl");
         openssl.current_dir(self.directory.path()).args(arguments.split_whitespace()).args(more);
         let output = openssl.output().unwrap();
@@ -182,7 +182,7 @@ impl Lab {
     }
 }
 
-pub struct Certificate {
+pub(crate) struct Certificate {
     pub ca: PathBuf,
     pub chain: PathBuf,
     pub key: PathBuf,
@@ -191,25 +191,25 @@ pub struct Certificate {
 }
 
 /// What the service does, as nginx says it.
-pub fn service() -> String {
+pub(crate) fn service() -> String {
     format!(
         "location = /api/assisted-install/v2/component-versions {{ default_type application/json; return 200 '{ANSWER}'; }}"
     )
 }
 
-pub fn plain_service() -> String {
+pub(crate) fn plain_service() -> String {
     format!("server {{ listen 8090; {} }}", service())
 }
 
 /// A server of the test's own, in the gateway.
-pub struct Fake {
+pub(crate) struct Fake {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Fake {
     /// Calls `turn` again and again; it must not block for long.
-    pub fn run(mut turn: impl FnMut() + Send + 'static) -> Self {
+    pub(crate) fn run(mut turn: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
@@ -221,7 +221,7 @@ impl Fake {
     }
 
     /// A TCP server that reads what comes, says `answer`, and hangs up.
-    pub fn saying(host: &Host, port: u16, answer: &'static str) -> Self {
+    pub(crate) fn saying(host: &Host, port: u16, answer: &'static str) -> Self {
         let listener = host.namespace.enter(|| TcpListener::bind(("203.0.113.8", port)).unwrap());
         listener.set_nonblocking(true).unwrap();
         Self::run(move || match listener.accept() {
@@ -238,7 +238,7 @@ impl Fake {
 
 impl Fake {
     /// A proxy that lets one who knows the password through to `upstream`, once.
-    pub fn proxy(host: &Host, port: u16, upstream: &str) -> Self {
+    pub(crate) fn proxy(host: &Host, port: u16, upstream: &str) -> Self {
         let (listener, upstream) = host
             .namespace
             .enter(|| (TcpListener::bind(("203.0.113.8", port)).unwrap(), TcpStream::connect(upstream).unwrap()));
@@ -276,7 +276,7 @@ impl Drop for Fake {
     }
 }
 
-pub fn bound(host: &Host, address: &str) -> UdpSocket {
+pub(crate) fn bound(host: &Host, address: &str) -> UdpSocket {
     let socket = host.namespace.enter(|| UdpSocket::bind(address).unwrap());
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     socket

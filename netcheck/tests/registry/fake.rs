@@ -20,13 +20,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// With its query.
     pub path: String,
     pub authorization: Option<String>,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
@@ -37,15 +37,15 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, headers: Vec::new(), body: body.into(), pause: None, silent: false }
     }
 
-    pub fn status(status: u16) -> Self {
+    pub(crate) fn status(status: u16) -> Self {
         Self { status, ..Self::ok("") }
     }
 
-    pub fn hang() -> Self {
+    pub(crate) fn hang() -> Self {
         Self { silent: true, ..Self::ok("") }
     }
 }
@@ -53,7 +53,7 @@ impl Answer {
 type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
 
 /// The server; ends when dropped.
-pub struct FakeRegistry {
+pub(crate) struct FakeRegistry {
     seen: Arc<Mutex<Vec<Request>>>,
     stop: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
@@ -61,7 +61,7 @@ pub struct FakeRegistry {
 
 impl FakeRegistry {
     /// Listens on all addresses, with TLS where there is an authority.
-    pub fn start(
+    pub(crate) fn start(
         host: &Host,
         port: u16,
         authority: Option<&Authority>,
@@ -92,7 +92,7 @@ impl FakeRegistry {
     }
 
     /// What has come so far.
-    pub fn seen(&self) -> Vec<Request> {
+    pub(crate) fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
     }
 }

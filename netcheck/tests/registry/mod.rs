@@ -3,7 +3,7 @@
 mod fake;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-pub use fake::{Answer, FakeRegistry};
+pub(crate) use fake::{Answer, FakeRegistry};
 use netcheck::image::reference::Digest;
 use serde_json::{Value, json};
 use std::{
@@ -13,27 +13,27 @@ use std::{
 };
 use testkit::net::{Host, programs};
 
-pub const USER: &str = "tester";
-pub const PASSWORD: &str = "right horse";
+pub(crate) const USER: &str = "tester";
+pub(crate) const PASSWORD: &str = "right horse";
 /// bcrypt of it, with little work to do.
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuLK4yYxcGJwQr33yKnQTmKjI1WQSUD2K";
 const ADDRESS: &str = "192.168.126.2:5000";
 
 /// Bytes that do not compress, the same for the same seed.
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..length).map(|_| random.u8(..)).collect()
 }
 
 /// A certification authority and a server's certificate by it.
-pub struct Authority {
+pub(crate) struct Authority {
     pub certificate: PathBuf,
     pub server_certificate: PathBuf,
     pub server_key: PathBuf,
 }
 
 impl Authority {
-    pub fn new(directory: &Path, addresses: [&str; 2]) -> Self {
+    pub(crate) fn new(directory: &Path, addresses: [&str; 2]) -> Self {
         let path = |name: &str| directory.join(name);
         let openssl = |key: &Path, certificate: &Path, more: &[&str]| {
             let mut command = Command::new("openssl");
@@ -67,13 +67,13 @@ impl Authority {
 
 /// An image: its configuration and layers, and the manifest that names them.
 #[derive(Clone)]
-pub struct Image {
+pub(crate) struct Image {
     pub blobs: Vec<Vec<u8>>,
     pub manifest: Vec<u8>,
 }
 
 impl Image {
-    pub fn new(layers: &[&[u8]]) -> Self {
+    pub(crate) fn new(layers: &[&[u8]]) -> Self {
         let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}});
         let mut blobs = vec![config.to_string().into_bytes()];
         blobs.extend(layers.iter().map(|layer| layer.to_vec()));
@@ -89,20 +89,20 @@ impl Image {
         Self { blobs, manifest: manifest.to_string().into_bytes() }
     }
 
-    pub fn size_bytes(&self) -> u64 {
+    pub(crate) fn size_bytes(&self) -> u64 {
         self.blobs.iter().map(|blob| blob.len() as u64).sum()
     }
 }
 
 /// docker-registry with TLS and passwords.
-pub struct RealRegistry<'a> {
+pub(crate) struct RealRegistry<'a> {
     host: &'a Host,
     agent: ureq::Agent,
     _server: programs::Server,
 }
 
 impl<'a> RealRegistry<'a> {
-    pub fn start(host: &'a Host, authority: &Authority, directory: &Path) -> Option<Self> {
+    pub(crate) fn start(host: &'a Host, authority: &Authority, directory: &Path) -> Option<Self> {
         let packages = programs::packages()?;
         let passwords = directory.join("htpasswd");
         fs::write(&passwords, format!("{USER}:{HASH}\n")).unwrap();
@@ -160,12 +160,12 @@ impl<'a> RealRegistry<'a> {
         self.push_manifest(repository, selector, kind, &image.manifest);
     }
 
-    pub fn push(&self, repository: &str, tag: &str, image: &Image) {
+    pub(crate) fn push(&self, repository: &str, tag: &str, image: &Image) {
         self.push_as(repository, tag, image);
     }
 
     /// Pushes an image for each architecture, and gives the digest of the list.
-    pub fn push_index(&self, repository: &str, tag: &str, images: &[(&str, &Image)]) -> Digest {
+    pub(crate) fn push_index(&self, repository: &str, tag: &str, images: &[(&str, &Image)]) -> Digest {
         let kind = "application/vnd.docker.distribution.manifest.list.v2+json";
         let mut manifests: Vec<Value> = Vec::new();
         for (architecture, image) in images {

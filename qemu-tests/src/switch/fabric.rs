@@ -64,7 +64,7 @@ pub(super) struct Fabric {
 
 impl Fabric {
     /// The same seed and traffic lose the same frames.
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
             ports: Vec::new(),
             pairs: BTreeMap::new(),
@@ -73,41 +73,41 @@ impl Fabric {
         }
     }
 
-    pub fn add_port(&mut self, name: &str) -> PortId {
+    pub(super) fn add_port(&mut self, name: &str) -> PortId {
         self.ports.push(Port { name: name.to_owned(), link: Link::default(), counters: Counters::default() });
         PortId(self.ports.len() - 1)
     }
 
-    pub fn name(&self, port: PortId) -> &str {
+    pub(super) fn name(&self, port: PortId) -> &str {
         self.ports.get(port.0).map_or("?", |port| &port.name)
     }
 
-    pub fn port_mut(&mut self, port: PortId) -> Option<(&mut Link, &mut Counters)> {
+    pub(super) fn port_mut(&mut self, port: PortId) -> Option<(&mut Link, &mut Counters)> {
         self.ports.get_mut(port.0).map(|port| (&mut port.link, &mut port.counters))
     }
 
-    pub fn counters(&self, port: PortId) -> Counters {
+    pub(super) fn counters(&self, port: PortId) -> Counters {
         self.ports.get(port.0).map(|port| port.counters).unwrap_or_default()
     }
 
-    pub fn pair_mut(&mut self, a: PortId, b: PortId) -> &mut Link {
+    pub(super) fn pair_mut(&mut self, a: PortId, b: PortId) -> &mut Link {
         self.pairs.entry((a.min(b), a.max(b))).or_default()
     }
 
     /// Takes every rule back.
-    pub fn heal(&mut self) {
+    pub(super) fn heal(&mut self) {
         self.pairs.clear();
         self.ports.iter_mut().for_each(|port| port.link = Link::default());
     }
 
     /// Forgets what was learnt behind a port whose machine went away.
-    pub fn unplug(&mut self, port: PortId) {
+    pub(super) fn unplug(&mut self, port: PortId) {
         self.addresses.retain(|_, behind| *behind != port);
     }
 
     /// Where a frame goes. Group and unknown addresses go everywhere, link-local groups (LLDP, STP) included: this is one
     /// cable with many ends rather than a bridge, so that a test can play the neighbour.
-    pub fn forward(&mut self, from: PortId, frame: &[u8]) -> Vec<Delivery> {
+    pub(super) fn forward(&mut self, from: PortId, frame: &[u8]) -> Vec<Delivery> {
         let bytes = len_u64(frame);
         if let Some((_, counters)) = self.port_mut(from) {
             counters.received += 1;

@@ -19,14 +19,14 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next whole frame.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, BadLength> {
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, BadLength> {
         let rest = &self.buffer[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let announced = u32::from_be_bytes(*length);

@@ -29,14 +29,14 @@ const TURN_BYTES: usize = 256 << 10;
 pub(super) struct Wake(UnixStream);
 
 impl Wake {
-    pub fn new() -> io::Result<(Self, UnixStream)> {
+    pub(super) fn new() -> io::Result<(Self, UnixStream)> {
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
         Ok((Self(wake), woken))
     }
 
-    pub fn wake(&self) {
+    pub(super) fn wake(&self) {
         // A full socket wakes as well.
         let _ = (&self.0).write(&[1]);
     }
@@ -81,12 +81,12 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub fn new(shared: Arc<Mutex<Shared>>, woken: UnixStream) -> Self {
+    pub(super) fn new(shared: Arc<Mutex<Shared>>, woken: UnixStream) -> Self {
         let (listeners, connections, delayed) = (Vec::new(), BTreeMap::new(), BinaryHeap::new());
         Self { shared, woken, listeners, connections, delayed, arrivals: 0 }
     }
 
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         loop {
             {
                 let mut shared = lock(&self.shared);

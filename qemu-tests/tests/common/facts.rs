@@ -17,21 +17,21 @@ const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
 /// Five times what a boot takes under TCG on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 /// For a single script, likewise.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// The shell of a machine, and what it said that it shouldn't have.
-pub struct Facts {
+pub(crate) struct Facts {
     shell: Shell,
     differences: Vec<String>,
 }
 
 impl Facts {
-    pub fn ask(vm: &mut Vm) -> Self {
+    pub(crate) fn ask(vm: &mut Vm) -> Self {
         Self { shell: vm.shell(BOOT_LIMIT).unwrap_or_else(|error| panic!("{error}")), differences: Vec::new() }
     }
 
     /// Notes where `found` is other than `expected`; [`Facts::all_as_expected`] tells.
-    pub fn compare(&mut self, what: &str, found: &Value, expected: &Value) {
+    pub(crate) fn compare(&mut self, what: &str, found: &Value, expected: &Value) {
         match (found, expected) {
             (Value::Object(some), Value::Object(others)) => {
                 let keys: BTreeSet<&String> = some.keys().chain(others.keys()).collect();
@@ -43,7 +43,7 @@ impl Facts {
     }
 
     /// Notes what of `expected` is not in `found`: members of objects, elements of lists in their order.
-    pub fn contains(&mut self, what: &str, found: &Value, expected: &Value) {
+    pub(crate) fn contains(&mut self, what: &str, found: &Value, expected: &Value) {
         match (found, expected) {
             (Value::Object(_), Value::Object(members)) => {
                 members.iter().for_each(|(key, value)| self.contains(&format!("{what}.{key}"), &found[key], value));
@@ -58,7 +58,7 @@ impl Facts {
     }
 
     /// Ends the test unless all that was compared was the same.
-    pub fn all_as_expected(&self) {
+    pub(crate) fn all_as_expected(&self) {
         assert!(
             self.differences.is_empty(),
             "{} differences:\n{}",
@@ -68,17 +68,17 @@ impl Facts {
     }
 
     /// Standard output of a script that must succeed.
-    pub fn run(&mut self, script: &str) -> Vec<u8> {
+    pub(crate) fn run(&mut self, script: &str) -> Vec<u8> {
         self.shell.run(&format!("set -e\n{script}"), LIMIT).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    pub fn text(&mut self, script: &str) -> String {
+    pub(crate) fn text(&mut self, script: &str) -> String {
         String::from_utf8(self.run(script)).unwrap()
     }
 
     /// Makes the virtio disks HALF-1 and HALF-2 the mirror md127 of 32 MiB, with a file system: an array without metadata, which
     /// needs no program of its own (kernel's Documentation/admin-guide/md.rst).
-    pub fn make_mirror(&mut self) {
+    pub(crate) fn make_mirror(&mut self) {
         self.run(
             "modprobe raid1
              echo md127 >/sys/module/md_mod/parameters/new_array
@@ -100,12 +100,12 @@ impl Facts {
         );
     }
 
-    pub fn inventory(&mut self) -> Value {
+    pub(crate) fn inventory(&mut self) -> Value {
         self.inventory_within(LIMIT)
     }
 
     /// The inventory, which must be the same twice, byte for byte.
-    pub fn stable_inventory(&mut self) -> Value {
+    pub(crate) fn stable_inventory(&mut self) -> Value {
         let first = self.run("landfall inventory");
         let second = self.run("landfall inventory");
         assert!(first == second, "{}\n{}", String::from_utf8_lossy(&first), String::from_utf8_lossy(&second));
@@ -113,17 +113,17 @@ impl Facts {
     }
 
     /// The inventory, if it comes within `limit`.
-    pub fn inventory_within(&mut self, limit: Duration) -> Value {
+    pub(crate) fn inventory_within(&mut self, limit: Duration) -> Value {
         let output = self.shell.run("landfall inventory", limit).unwrap_or_else(|error| panic!("{error}"));
         serde_json::from_slice(&output).unwrap()
     }
 
-    pub fn report(&mut self) -> Value {
+    pub(crate) fn report(&mut self) -> Value {
         serde_json::from_slice(&self.run("landfall report --json")).unwrap()
     }
 
     /// What `wanted` takes from an inventory, as soon as it does.
-    pub fn until<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> T {
+    pub(crate) fn until<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let deadline = Instant::now() + LIMIT;
         loop {
             let inventory = self.inventory();
@@ -138,17 +138,17 @@ impl Facts {
     }
 
     /// The name of the interface with this address.
-    pub fn interface(&mut self, mac: &str) -> String {
+    pub(crate) fn interface(&mut self, mac: &str) -> String {
         self.try_interface(mac).unwrap_or_else(|| panic!("no interface has the address {mac}"))
     }
 
-    pub fn try_interface(&mut self, mac: &str) -> Option<String> {
+    pub(crate) fn try_interface(&mut self, mac: &str) -> Option<String> {
         let names = self.text(&format!("cd /sys/class/net; grep -l {mac} */address || :"));
         names.lines().next().and_then(|line| line.split('/').next()).map(str::to_owned)
     }
 
     /// Captures the machine: replayed here, these commands must say the same, in JSON.
-    pub fn replays(&mut self, name: &str, commands: &[&str]) {
+    pub(crate) fn replays(&mut self, name: &str, commands: &[&str]) {
         let here: Vec<Vec<u8>> = commands.iter().map(|command| self.run(&format!("landfall {command}"))).collect();
         let capture = self.run("landfall capture -o -");
         let dir = match std::env::var_os(KEEP_ENV).filter(|dir| !dir.is_empty()) {

@@ -19,26 +19,26 @@ use std::{
 };
 
 /// Four to five times what a step takes under TCG on two busy processors.
-pub const LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// Tests of one file take turns: a rack needs the machine for itself.
-pub fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends the test with the error as people read it.
-pub fn ok<T, E: Display>(result: Result<T, E>) -> T {
+pub(crate) fn ok<T, E: Display>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// A rack of the built images, whose machines are on.
-pub fn rack(run: &str, hosts: u8, firmware: Firmware, sector: SectorSize, compression: Compression) -> Rack {
+pub(crate) fn rack(run: &str, hosts: u8, firmware: Firmware, sector: SectorSize, compression: Compression) -> Rack {
     rack_with_disks_on(Bus::Virtio, run, hosts, firmware, sector, compression)
 }
 
 /// The same, with disks of another kind.
-pub fn rack_with_disks_on(
+pub(crate) fn rack_with_disks_on(
     bus: Bus,
     run: &str,
     hosts: u8,
@@ -61,7 +61,7 @@ pub fn rack_with_disks_on(
 }
 
 /// A rack of the built images, with a control plane that `program` stands in for, and so many masters.
-pub fn rack_with_control_plane(
+pub(crate) fn rack_with_control_plane(
     run: &str,
     hosts: u8,
     masters: u8,
@@ -80,7 +80,7 @@ pub fn rack_with_control_plane(
 }
 
 /// Prints changes, so that a failure has its story above it.
-pub fn changes() -> qemu_tests::rack::Observer {
+pub(crate) fn changes() -> qemu_tests::rack::Observer {
     let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
     Box::new(move |views: &[HostView]| {
         live.borrow_mut().show(&mut io::stdout(), "", began.elapsed(), views).map_err(RackError::Setup)
@@ -88,13 +88,13 @@ pub fn changes() -> qemu_tests::rack::Observer {
 }
 
 /// From discovered machines to installing ones.
-pub fn start_installation(rack: &mut Rack) {
+pub(crate) fn start_installation(rack: &mut Rack) {
     ok(rack.wait_ready(LIMIT));
     ok(rack.install());
 }
 
 /// Waits until all are installed; each must have the name, the user and the config it was given. What they said of themselves.
-pub fn finish_installation(rack: &mut Rack) -> Vec<NodeFacts> {
+pub(crate) fn finish_installation(rack: &mut Rack) -> Vec<NodeFacts> {
     ok(rack.wait_installed(LIMIT));
     let facts = ok(rack.facts());
     for (index, facts) in facts.iter().enumerate() {

@@ -14,7 +14,7 @@ const APPLETS: &str =
     "sh mount modprobe cat echo head dd printf ip udhcpc awk grep wget ping usleep reboot poweroff tr sleep";
 
 /// Kernel and initramfs, made below `dir`.
-pub fn build(dir: &Path, script: &str) -> (PathBuf, PathBuf) {
+pub(crate) fn build(dir: &Path, script: &str) -> (PathBuf, PathBuf) {
     let package = paths::target_dir().join("vm/packages/cloud");
     assert!(package.join(".done").exists(), "{} is missing: run .ci/setup", package.display());
     let modules = fs::read_dir(package.join("lib/modules")).unwrap().next().unwrap().unwrap().path();

@@ -22,7 +22,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub const DISK_BYTES: usize = 64 * MIB;
+pub(crate) const DISK_BYTES: usize = 64 * MIB;
 /// Five times what a boot or an installation takes under TCG on a busy machine.
 const LIMIT: Duration = Duration::from_secs(240);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ struct BenchDisk {
     holds: Installed,
 }
 
-pub struct Bench {
+pub(crate) struct Bench {
     dir: TempDir,
     service: Service,
     systems: [System; 2],
@@ -62,7 +62,7 @@ struct Run {
 
 impl Bench {
     /// Both disks hold the first system from the start; one of them has also a partition that is to be kept.
-    pub fn start(systems: [System; 2], bytes_per_second: u64) -> Self {
+    pub(crate) fn start(systems: [System; 2], bytes_per_second: u64) -> Self {
         let dir = paths::scratch_dir().unwrap();
         let disks = [("PLAIN", false), ("KEEPS", true)].map(|(serial, keeps)| {
             let (path, log) = (dir.path().join(serial), dir.path().join(format!("{serial}.log")));
@@ -98,7 +98,7 @@ impl Bench {
     }
 
     /// An installation that nobody interrupts; how long it takes.
-    pub fn measure(&mut self) -> Duration {
+    pub(crate) fn measure(&mut self) -> Duration {
         let (new, config) = (self.systems[1].clone(), config("measured"));
         self.service.offer(&new.image, &config, self.bytes_per_second);
         let run = self.install(0, None);
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     /// Interrupts an installation, looks at the disk, and installs once more.
-    pub fn run(&mut self, moment: &Moment, random: &mut fastrand::Rng) -> Job {
+    pub(crate) fn run(&mut self, moment: &Moment, random: &mut fastrand::Rng) -> Job {
         let index = usize::from(moment.keeps);
         let before = fs::read(&self.disks[index].path).unwrap();
         let holds = self.disks[index].holds.clone();
@@ -344,7 +344,7 @@ fn renew(log: &PathBuf) {
 }
 
 /// A disk as its last owner left it: a system that boots, and behind it, if asked for, a partition full of noise.
-pub fn prepare(dir: &TempDir, path: &PathBuf, system: &System, config: &str, keeps: bool) -> Vec<u8> {
+pub(crate) fn prepare(dir: &TempDir, path: &PathBuf, system: &System, config: &str, keeps: bool) -> Vec<u8> {
     let run = |program: &str, args: &[&str], stdin: Option<File>| {
         let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();

@@ -21,14 +21,14 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// What a system says of itself when it boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub(crate) struct Installed {
     pub name: &'static str,
     /// SHA-256 of its config.
     pub config: String,
 }
 
 /// A disk to boot.
-pub struct Copy {
+pub(crate) struct Copy {
     pub path: PathBuf,
     pub state: State,
     /// Which system is there, if there is one.
@@ -36,7 +36,7 @@ pub struct Copy {
 }
 
 /// An interruption that is over, and what the disk was after it and after the second installation.
-pub struct Job {
+pub(crate) struct Job {
     pub line: String,
     pub interrupted: Option<Copy>,
     pub completed: Option<Copy>,
@@ -44,7 +44,7 @@ pub struct Job {
 }
 
 #[derive(Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     pub moments: usize,
     pub could_not_half_boot: usize,
     pub second_installations: usize,
@@ -53,25 +53,25 @@ pub struct Totals {
 }
 
 /// Boots and tells, in its own thread.
-pub struct Checker {
+pub(crate) struct Checker {
     jobs: SyncSender<Job>,
     thread: JoinHandle<Totals>,
 }
 
 impl Checker {
     /// Numbers what it takes from there.
-    pub fn start(from: usize) -> Self {
+    pub(crate) fn start(from: usize) -> Self {
         // Copies that wait take space.
         let (jobs, received) = sync_channel(2);
         Self { jobs, thread: thread::spawn(move || work(&received, from)) }
     }
 
-    pub fn take(&self, job: Job) {
+    pub(crate) fn take(&self, job: Job) {
         self.jobs.send(job).expect("the checker is there");
     }
 
     /// All that was taken, checked.
-    pub fn finish(self) -> Totals {
+    pub(crate) fn finish(self) -> Totals {
         drop(self.jobs);
         self.thread.join().unwrap()
     }

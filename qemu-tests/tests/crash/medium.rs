@@ -3,15 +3,15 @@
 use qemu_tests::images::Minimal;
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
 
-pub const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 const SECTOR: usize = 512;
 /// Where the boot code ends and the rest of a boot sector begins.
 const BOOT_CODE: usize = 440;
 /// The partition that is kept.
-pub const KEPT: &str = "data";
+pub(crate) const KEPT: &str = "data";
 
 #[derive(Clone)]
-pub struct System {
+pub(crate) struct System {
     pub name: &'static str,
     /// What an installer changes.
     pub boot: Range<usize>,
@@ -19,7 +19,7 @@ pub struct System {
 }
 
 impl System {
-    pub fn new(minimal: &Minimal, image: &Path) -> Self {
+    pub(crate) fn new(minimal: &Minimal, image: &Path) -> Self {
         let (start, len) = minimal.boot();
         let boot = usize::try_from(start).unwrap()..usize::try_from(start + len).unwrap();
         Self { name: minimal.name, boot, image: Arc::new(std::fs::read(image).unwrap()) }
@@ -33,7 +33,7 @@ impl System {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// The old system, whole.
     Untouched,
     /// The old system, whole, but part of what leads to it.
@@ -79,13 +79,13 @@ fn table(medium: &[u8], lba: usize) -> Option<Vec<(String, Range<usize>)>> {
 }
 
 /// Where the partition to keep is; it must be in the table at the start.
-pub fn saved_partition(medium: &[u8]) -> Option<Range<usize>> {
+pub(crate) fn saved_partition(medium: &[u8]) -> Option<Range<usize>> {
     table(medium, 1)?.into_iter().find_map(|(name, place)| (name == KEPT).then_some(place))
 }
 
 /// What a machine would make of `medium`, which held `old` as in `before` while `new` was being installed. An error says what
 /// must not be.
-pub fn judge(medium: &[u8], before: &[u8], old: &System, new: &System) -> Result<State, String> {
+pub(crate) fn judge(medium: &[u8], before: &[u8], old: &System, new: &System) -> Result<State, String> {
     let last = medium.len() / SECTOR - 1;
     let tables = [table(medium, 1), table(medium, last)];
     if let Some(place) = saved_partition(before) {
@@ -118,7 +118,7 @@ pub fn judge(medium: &[u8], before: &[u8], old: &System, new: &System) -> Result
 /// What was on the medium of a disk whose writes were recorded, since it was `at_power_on`, after its last flush: what a power
 /// cut can't take away. The format is that of the kernel's dm-log-writes
 /// (Documentation/admin-guide/device-mapper/log-writes.rst); QEMU counts in its head what came up to a flush.
-pub fn flushed(log: &Path, at_power_on: &[u8]) -> Vec<u8> {
+pub(crate) fn flushed(log: &Path, at_power_on: &[u8]) -> Vec<u8> {
     const FLUSH: u64 = 1;
     const DISCARD: u64 = 4;
     let file = File::open(log).unwrap();
@@ -152,7 +152,7 @@ pub fn flushed(log: &Path, at_power_on: &[u8]) -> Vec<u8> {
 }
 
 /// What a power cut leaves of `written`, of which `flushed` is safe: each piece that differs for itself.
-pub fn after_power_cut(flushed: Vec<u8>, written: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
+pub(crate) fn after_power_cut(flushed: Vec<u8>, written: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut medium = flushed;
     // All, none, or some.
     let odds = random.choice([0.0, 0.5, 0.5, 1.0]).unwrap();

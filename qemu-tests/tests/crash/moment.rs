@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 
 /// How.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// SIGTERM to the program, and SIGKILL if it is still there after five seconds.
     Term,
     /// SIGKILL to the program.
@@ -17,9 +17,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Term, Self::Kill, Self::Cut, Self::CutCache];
+    pub(crate) const ALL: [Self; 4] = [Self::Term, Self::Kill, Self::Cut, Self::CutCache];
 
-    pub fn is_power_cut(self) -> bool {
+    pub(crate) fn is_power_cut(self) -> bool {
         matches!(self, Self::Cut | Self::CutCache)
     }
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum At {
+pub(crate) enum At {
     /// As soon as the program says this of itself; see [`is_reached`].
     Event(&'static str),
     /// As soon as the service is asked for this, before it answers.
@@ -56,7 +56,7 @@ impl fmt::Display for At {
 }
 
 /// Every boundary between two stages, as the service is told, and within them between phases of the work.
-pub const BOUNDARIES: [At; 24] = [
+pub(crate) const BOUNDARIES: [At; 24] = [
     At::Part(0.0),
     At::Event("stage Starting installation"),
     At::Event("stage Installing"),
@@ -84,7 +84,7 @@ pub const BOUNDARIES: [At; 24] = [
 ];
 
 /// Whether a line of the program's progress is this event: `stage NAME`, `phase NAME`, `N %` of the image, or any other's name.
-pub fn is_reached(wanted: &str, line: &Value) -> bool {
+pub(crate) fn is_reached(wanted: &str, line: &Value) -> bool {
     let text = |key: &str| line[key].as_str().unwrap_or_default();
     match text("event") {
         "stage" => wanted.strip_prefix("stage ") == Some(text("stage")),
@@ -98,7 +98,7 @@ pub fn is_reached(wanted: &str, line: &Value) -> bool {
 }
 
 /// The same as a condition of the shell, about `$line`.
-pub fn condition(wanted: &str) -> String {
+pub(crate) fn condition(wanted: &str) -> String {
     let starts = |start: String| format!("case \"$line\" in '{start}'*) :;; *) false;; esac");
     match (wanted.split_once(' '), wanted.strip_suffix(" %")) {
         (_, Some(percent)) => format!(
@@ -110,7 +110,7 @@ pub fn condition(wanted: &str) -> String {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(crate) struct Moment {
     pub kind: Kind,
     pub at: At,
     /// On the disk with a partition to keep.
@@ -118,7 +118,7 @@ pub struct Moment {
 }
 
 /// A handful, where it hurts.
-pub fn some() -> Vec<Moment> {
+pub(crate) fn some() -> Vec<Moment> {
     let moment = |kind, at, keeps| Moment { kind, at, keeps };
     vec![
         moment(Kind::Term, At::Event("50 %"), true),
@@ -128,7 +128,7 @@ pub fn some() -> Vec<Moment> {
 }
 
 /// Every boundary in one of the kinds, then the random ones, then every boundary in the other kinds.
-pub fn all(random_moments: usize, random: &mut fastrand::Rng) -> Vec<Moment> {
+pub(crate) fn all(random_moments: usize, random: &mut fastrand::Rng) -> Vec<Moment> {
     let boundaries = |turn: usize| {
         BOUNDARIES.into_iter().enumerate().map(move |(index, at)| {
             let kind = Kind::ALL[(index + turn) % 4];
@@ -145,6 +145,6 @@ pub fn all(random_moments: usize, random: &mut fastrand::Rng) -> Vec<Moment> {
 }
 
 /// Of the time that an installation takes.
-pub fn part(of: Duration, part: f64) -> Duration {
+pub(crate) fn part(of: Duration, part: f64) -> Duration {
     of.mul_f64(part)
 }

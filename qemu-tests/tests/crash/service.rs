@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub const CLUSTER: &str = "11111111-2222-3333-4444-555555555555";
-pub const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
-pub const HOST_ID: &str = "aaaaaaaa-0000-0000-0000-000000000001";
+pub(crate) const CLUSTER: &str = "11111111-2222-3333-4444-555555555555";
+pub(crate) const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
+pub(crate) const HOST_ID: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 /// Long enough for an interruption at a request to come before its answer.
 const THINKING: Duration = Duration::from_millis(60);
 const CHUNK: usize = 64 << 10;
@@ -47,14 +47,14 @@ struct State {
 }
 
 /// Goes on until the process ends.
-pub struct Service {
+pub(crate) struct Service {
     port: u16,
     shared: Arc<Shared>,
     api: Arc<fake_service::Service>,
 }
 
 impl Service {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let shared = Arc::new(Shared::default());
@@ -72,29 +72,29 @@ impl Service {
     }
 
     /// As a machine reaches it.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{HOST}:{}", self.port)
     }
 
     /// What is installed from now on. Until now nothing may have been asked that the real service would refuse.
-    pub fn offer(&self, image: &Arc<Vec<u8>>, config: &str, bytes_per_second: u64) {
+    pub(crate) fn offer(&self, image: &Arc<Vec<u8>>, config: &str, bytes_per_second: u64) {
         assert_eq!(self.api.take_violations(), [""; 0]);
         let (image, config) = (image.clone(), config.to_owned());
         *self.shared.state.lock().unwrap() = State { image, config, bytes_per_second, ..State::default() };
     }
 
     /// Bytes of the image that left since the last offer.
-    pub fn sent_bytes(&self) -> u64 {
+    pub(crate) fn sent_bytes(&self) -> u64 {
         self.shared.state.lock().unwrap().sent_bytes
     }
 
     /// What was asked for since the last offer.
-    pub fn requests(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.shared.state.lock().unwrap().requests.clone()
     }
 
     /// Whether this was asked for since the last offer, or is within `limit`.
-    pub fn is_asked(&self, what: &str, limit: Duration) -> bool {
+    pub(crate) fn is_asked(&self, what: &str, limit: Duration) -> bool {
         let state = self.shared.state.lock().unwrap();
         let missing = |state: &mut State| !state.requests.iter().any(|request| request.starts_with(what));
         !self.shared.asked.wait_timeout_while(state, limit, missing).unwrap().1.timed_out()

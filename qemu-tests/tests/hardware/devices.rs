@@ -21,7 +21,7 @@ const SMART: [(u8, u8, u8, u64); 7] = [
 /// Of the seventh: its raw value's lowest byte.
 const SATA_CELSIUS: u8 = 31;
 
-pub fn every_value(facts: &mut Facts, inventory: &Value, report: &Value) {
+pub(crate) fn every_value(facts: &mut Facts, inventory: &Value, report: &Value) {
     disks(facts, inventory, &report["storage"]);
     nvme(facts, &report["storage"]["nvme_controllers"]);
     adapters(facts, &report["storage"]["adapters"]);
@@ -187,7 +187,7 @@ fn security(facts: &mut Facts, security: &Value) {
 }
 
 /// The word in brackets of the kernel's own list.
-pub fn lockdown(facts: &mut Facts) -> String {
+pub(crate) fn lockdown(facts: &mut Facts) -> String {
     let all = facts.text("cat /sys/kernel/security/lockdown");
     all.split(['[', ']']).nth(1).unwrap_or_else(|| panic!("{all}")).to_owned()
 }

@@ -17,29 +17,29 @@ use std::{
     process::Command,
 };
 
-pub const MIB: u64 = 1 << 20;
-pub const MEMORY_MIB: u32 = 768;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const MEMORY_MIB: u32 = 768;
 /// Of each of the two nodes, which have a processor each.
-pub const NODES_MIB: [u32; 2] = [512, 256];
+pub(crate) const NODES_MIB: [u32; 2] = [512, 256];
 /// Between the two; 10 is a node to itself.
-pub const NODE_DISTANCE: u32 = 27;
+pub(crate) const NODE_DISTANCE: u32 = 27;
 /// The port the NVMe disk hangs on: its address, the slot it is, and its link as QEMU's options say it.
-pub const PORT: &str = "0000:00:1c.0";
-pub const PORT_SLOT: &str = "7";
-pub const PORT_SPEED_GTS: &str = "16";
-pub const PORT_LANES: &str = "8";
-pub const SYSTEM_UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
-pub const PROCESSOR: &str = "Landfall Test Processor 9000";
+pub(crate) const PORT: &str = "0000:00:1c.0";
+pub(crate) const PORT_SLOT: &str = "7";
+pub(crate) const PORT_SPEED_GTS: &str = "16";
+pub(crate) const PORT_LANES: &str = "8";
+pub(crate) const SYSTEM_UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
+pub(crate) const PROCESSOR: &str = "Landfall Test Processor 9000";
 /// A flag that `max` has and this machine's processors haven't.
-pub const FLAG_OFF: &str = "avx2";
-pub const BOOT_MAC: &str = "01-52-54-00-aa-bb-01";
+pub(crate) const FLAG_OFF: &str = "avx2";
+pub(crate) const BOOT_MAC: &str = "01-52-54-00-aa-bb-01";
 /// The SATA disk has one partition, from 1 MiB on.
-pub const PARTITIONED_SERIAL: &str = "SATA-SER-6";
+pub(crate) const PARTITIONED_SERIAL: &str = "SATA-SER-6";
 /// One disk behind two ports of the adapter.
-pub const TWO_PATHS_SERIAL: &str = "MPATH7";
+pub(crate) const TWO_PATHS_SERIAL: &str = "MPATH7";
 
 /// What `-smbios` is given: types and their fields.
-pub const SMBIOS: [(u8, &[(&str, &str)]); 10] = [
+pub(crate) const SMBIOS: [(u8, &[(&str, &str)]); 10] = [
     (0, &[("vendor", "AcmeBIOS"), ("version", "1.2.3"), ("date", "01/02/2026"), ("release", "4.5")]),
     (
         1,
@@ -120,12 +120,12 @@ pub const SMBIOS: [(u8, &[(&str, &str)]); 10] = [
 ];
 
 /// The field `key` of the SMBIOS structure of type `kind`.
-pub fn smbios(kind: u8, key: &str) -> &'static str {
+pub(crate) fn smbios(kind: u8, key: &str) -> &'static str {
     let fields = SMBIOS.iter().find(|(of, _)| *of == kind).unwrap().1;
     fields.iter().find(|(name, _)| *name == key).unwrap().1
 }
 
-pub struct Interface {
+pub(crate) struct Interface {
     pub mac: &'static str,
     /// QEMU's model with its options.
     pub device: &'static str,
@@ -141,7 +141,7 @@ pub struct Interface {
 }
 
 /// Interface 0 is the one that gets addresses, 1 gets a VLAN, 2 and 3 become a bond, 4 goes to a bridge.
-pub const INTERFACES: [Interface; 5] = [
+pub(crate) const INTERFACES: [Interface; 5] = [
     Interface {
         mac: "52:54:00:aa:bb:01",
         device: "virtio-net-pci,speed=25000,duplex=full",
@@ -200,7 +200,7 @@ pub const INTERFACES: [Interface; 5] = [
     },
 ];
 
-pub struct Disk {
+pub(crate) struct Disk {
     pub serial: &'static str,
     pub mib: u64,
     /// QEMU's device with its options.
@@ -209,7 +209,7 @@ pub struct Disk {
     pub inventory: Value,
 }
 
-pub fn disks() -> Vec<Disk> {
+pub(crate) fn disks() -> Vec<Disk> {
     let disk = |serial, mib, device, inventory| Disk { serial, mib, device, inventory };
     let path = |path: &str| format!("/dev/disk/by-path/pci-0000:00:{path}");
     let wwn = |wwn: &str| format!("/dev/disk/by-id/wwn-{wwn}");
@@ -296,9 +296,9 @@ pub fn disks() -> Vec<Disk> {
 }
 
 /// Its first three parts are sent with the lowest byte first.
-pub const BMC_GUID: &str = "9abcdef0-5678-1234-0102-030405060708";
+pub(crate) const BMC_GUID: &str = "9abcdef0-5678-1234-0102-030405060708";
 
-pub fn bmc() -> BmcConfig {
+pub(crate) fn bmc() -> BmcConfig {
     BmcConfig {
         channel: 3,
         firmware: (2, 0x15),
@@ -313,14 +313,14 @@ pub fn bmc() -> BmcConfig {
 }
 
 /// What the machine needs for as long as it runs.
-pub struct Parts {
+pub(crate) struct Parts {
     pub kernel: DirectKernel,
     _bmc: Bmc,
     _disks: tempfile::TempDir,
 }
 
 /// QEMU's version, such as 10.0.2, as its NVMe disk tells it too.
-pub fn qemu_version() -> String {
+pub(crate) fn qemu_version() -> String {
     let output = Command::new("qemu-system-x86_64").arg("--version").output().unwrap().stdout;
     let text = String::from_utf8_lossy(&output).into_owned();
     let version = text.split("version ").nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -328,20 +328,20 @@ pub fn qemu_version() -> String {
 }
 
 /// Whether this QEMU is new enough (9.0) for slots in SMBIOS and for igb.
-pub fn is_complete() -> bool {
+pub(crate) fn is_complete() -> bool {
     let is_complete =
         qemu_version().split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9);
     testkit::skip::unless("QEMU 9.0 or newer, for the igb interface and SMBIOS slots", is_complete)
 }
 
 /// Interfaces that this QEMU has.
-pub fn interfaces() -> impl Iterator<Item = (usize, &'static Interface)> {
+pub(crate) fn interfaces() -> impl Iterator<Item = (usize, &'static Interface)> {
     let is_complete = is_complete();
     INTERFACES.iter().enumerate().filter(move |(_, interface)| is_complete || interface.device != "igb")
 }
 
 /// Switches the machine on.
-pub fn start(name: &str) -> (Parts, Vm) {
+pub(crate) fn start(name: &str) -> (Parts, Vm) {
     let mut kernel = media::shell_system(Drivers::Full).unwrap();
     kernel.arguments += &format!(" BOOTIF={BOOT_MAC}");
     let (controller, dir) = (Bmc::start(bmc()).unwrap(), paths::scratch_dir().unwrap());

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 
-pub fn every_value(facts: &mut Facts, inventory: &Value) {
+pub(crate) fn every_value(facts: &mut Facts, inventory: &Value) {
     let report = facts.report();
     let pci = |slot: &str| format!("0000:00:{slot}.0");
     let socket = |index: u32| {
@@ -163,7 +163,7 @@ fn functions(facts: &mut Facts, report: &Value) {
 }
 
 /// Virtual functions come and are reported.
-pub fn virtual_functions(facts: &mut Facts) {
+pub(crate) fn virtual_functions(facts: &mut Facts) {
     if !machine::is_complete() {
         return;
     }

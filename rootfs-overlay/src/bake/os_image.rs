@@ -47,7 +47,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Finds one in the directory `images` of a tree. The record is like that at `template`, another file's, but for name and place.
     /// The error is what stands in its way.
-    pub fn find<R: Read + Seek>(
+    pub(super) fn find<R: Read + Seek>(
         iso: &mut Iso<R>,
         tree: &Tree,
         template: u64,
@@ -97,7 +97,7 @@ impl Slot {
     }
 
     /// The change, with the file at `address` (sector) and of `length` bytes.
-    pub fn patch(&self, address: [u8; 8], length: [u8; 8]) -> Patch {
+    pub(super) fn patch(&self, address: [u8; 8], length: [u8; 8]) -> Patch {
         let mut bytes = self.sector.clone();
         for (at, value) in [(self.at + 2, address), (self.at + 10, length)] {
             if let Some(place) = bytes.get_mut(at..at + value.len()) {

@@ -17,7 +17,7 @@ const MAX_ENTRIES_BYTES: u64 = 512 * 128;
 
 /// The tables of an image of `len` bytes.
 #[derive(Debug)]
-pub struct Tables {
+pub(super) struct Tables {
     len: u64,
     /// Entries to extend.
     mbr: Vec<MbrEntry>,
@@ -44,7 +44,7 @@ struct Gpt {
 
 impl Tables {
     /// Reads them with `read` (offset, length), which returns nothing for what is not there.
-    pub fn read(len: u64, read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Self {
+    pub(super) fn read(len: u64, read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Self {
         let covers = |first: u64, end_block: u64| {
             let end = end_block.saturating_mul(BLOCK_BYTES);
             first < FIRST_BLOCKS && end.saturating_add(SLACK_BYTES) >= len && end <= len
@@ -70,7 +70,7 @@ impl Tables {
 
     /// The changes when the ISO grows to `data_bytes` and the image to `len` bytes: always of the same places. With them what comes
     /// last in the image.
-    pub fn grow(&self, data_bytes: u64, len: u64) -> (Vec<Patch>, Vec<u8>) {
+    pub(super) fn grow(&self, data_bytes: u64, len: u64) -> (Vec<Patch>, Vec<u8>) {
         debug_assert!(len >= self.len);
         let blocks = |bytes: u64| bytes / BLOCK_BYTES;
         let mut patches = Vec::new();

@@ -51,7 +51,7 @@ pub struct IsoBake {
 Examples:
   landfall pxe bake live-initramfs.img -o discovery.img --url https://service.example.com --infra-env-id 5a1e…
   landfall pxe bake --check discovery.img")]
-pub struct PxeBake {
+pub(super) struct PxeBake {
     #[command(flatten)]
     common: Common,
     /// Initrd

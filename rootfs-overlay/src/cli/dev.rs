@@ -250,7 +250,7 @@ struct ExtractInitrd {
 impl ExtractInitrd {
     fn run(self) -> anyhow::Result<()> {
         // Nothing is written before all names are known to be good.
-        let archive = read_initrd(&self.input, Names::new(&self.filter)?.to_extract())?;
+        let archive = read_initrd(&self.input, Names::new(&self.filter)?.into_extracted())?;
         for (name, _) in archive.members() {
             let path = self.directory.join(name);
             if self.verbose {

@@ -50,7 +50,7 @@ impl Ignition {
 ///
 /// The image is changed in place unless --output says otherwise.
 #[derive(Debug, Args)]
-pub struct Embed {
+pub(super) struct Embed {
     /// Replace the config that is there
     #[arg(short, long)]
     force: bool,

@@ -15,7 +15,7 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Which files are kept: those that any of some patterns matches. `*` also matches `/`.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub(crate) struct Names {
     patterns: Vec<glob::Pattern>,
     refuses_traversal: bool,
 }
@@ -23,11 +23,11 @@ pub struct Names {
 /// A pattern that is none.
 #[derive(Debug, thiserror::Error)]
 #[error("parsing glob patterns")]
-pub struct NamesError(#[from] glob::PatternError);
+pub(crate) struct NamesError(#[from] glob::PatternError);
 
 impl Names {
     /// By patterns of the shell; all when there are none.
-    pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
+    pub(crate) fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
         let all = if patterns.is_empty() { Some("*") } else { None };
         let patterns = patterns.iter().map(S::as_ref).chain(all);
         let patterns = patterns.map(glob::Pattern::new).collect::<Result<_, _>>()?;
@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// The same, for files that are put into a directory: a matching name that leads out of it is an error.
-    pub(crate) fn to_extract(self) -> Self {
+    pub(crate) fn into_extracted(self) -> Self {
         Self { refuses_traversal: true, ..self }
     }
 
@@ -46,7 +46,7 @@ impl Names {
 
 /// Why an initrd can't be read. Texts are those of coreos-installer.
 #[derive(Debug, thiserror::Error)]
-pub enum ScanError {
+pub(crate) enum ScanError {
     /// Reading fails, or it is no archive.
     #[error("{doing}")]
     Read {

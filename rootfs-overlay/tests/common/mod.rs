@@ -4,12 +4,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The three live ISOs, 2021 to 2023.
-pub const LIVE: [&str; 3] = ["embed-areas-2021-12.iso", "embed-areas-2022-02.iso", "embed-areas-2023-07.x86_64.iso"];
+pub(crate) const LIVE: [&str; 3] =
+    ["embed-areas-2021-12.iso", "embed-areas-2022-02.iso", "embed-areas-2023-07.x86_64.iso"];
 /// An ISO that is no live ISO.
-pub const SYNTHETIC: &str = "synthetic.iso";
+pub(crate) const SYNTHETIC: &str = "synthetic.iso";
 
 /// A copy of the recorded ISO `name` in `directory`, or none with a printed reason.
-pub fn iso(name: &str, directory: &Path) -> Option<PathBuf> {
+pub(crate) fn iso(name: &str, directory: &Path) -> Option<PathBuf> {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/iso").join(format!("{name}.xz"));
     let Ok(file) = std::fs::File::open(&packed) else {
         testkit::skip::because(format_args!("{} is not there", packed.display()));

@@ -97,7 +97,7 @@ pub struct Session {
 
 impl Reach {
     /// Connects nothing yet.
-    pub fn session(&self) -> anyhow::Result<Session> {
+    pub(crate) fn session(&self) -> anyhow::Result<Session> {
         let token = match &self.token_file {
             Some(path) => read_small(path, MAX_TOKEN_BYTES)?,
             None => std::env::var("LANDFALL_TOKEN").unwrap_or_default(),

@@ -11,7 +11,7 @@ pub(crate) mod day2;
 pub(crate) mod downloads;
 pub(crate) mod events;
 pub(crate) mod host_settings;
-pub mod hosts;
+pub(crate) mod hosts;
 pub(crate) mod infra_env_settings;
 pub(crate) mod infra_envs;
 pub(crate) mod install_config;

@@ -132,73 +132,73 @@ impl Field {
 }
 
 /// A body's shape: the parameter's name, the type's, the fields.
-pub const fn shape(name: &'static str, model: &'static str, fields: &'static [Field]) -> BodyShape {
+pub(crate) const fn shape(name: &'static str, model: &'static str, fields: &'static [Field]) -> BodyShape {
     BodyShape { name, model, fields }
 }
 
 /// An object: its type's name, the same in the description, the fields.
-pub const fn model(name: &'static str, described_name: &'static str, fields: &'static [Field]) -> Model {
+pub(crate) const fn model(name: &'static str, described_name: &'static str, fields: &'static [Field]) -> Model {
     Model { name, described_name, fields }
 }
 
 /// A field that may be absent and is whatever its type takes.
-pub const fn any(name: &'static str) -> Field {
+pub(crate) const fn any(name: &'static str) -> Field {
     Field::new(name, Rule::Any)
 }
 
-pub const fn text(name: &'static str) -> Field {
+pub(crate) const fn text(name: &'static str) -> Field {
     Field::new(name, Rule::Text)
 }
 
-pub const fn flag(name: &'static str) -> Field {
+pub(crate) const fn flag(name: &'static str) -> Field {
     Field::new(name, Rule::Flag)
 }
 
 /// A whole number between two bounds.
-pub const fn integer(name: &'static str, least: i64, most: i64) -> Field {
+pub(crate) const fn integer(name: &'static str, least: i64, most: i64) -> Field {
     Field::new(name, Rule::Integer(least, most))
 }
 
-pub const fn uuid(name: &'static str) -> Field {
+pub(crate) const fn uuid(name: &'static str) -> Field {
     Field::new(name, Rule::Uuid)
 }
 
 /// One of a few texts.
-pub const fn one_of(name: &'static str, texts: &'static [&'static str]) -> Field {
+pub(crate) const fn one_of(name: &'static str, texts: &'static [&'static str]) -> Field {
     Field::new(name, Rule::OneOf(texts))
 }
 
 /// Text of a length.
-pub const fn length(name: &'static str, least: usize, most: usize) -> Field {
+pub(crate) const fn length(name: &'static str, least: usize, most: usize) -> Field {
     Field::new(name, Rule::Length(least, most))
 }
 
 /// Text of a form.
-pub const fn form(name: &'static str, pattern: &'static Pattern) -> Field {
+pub(crate) const fn form(name: &'static str, pattern: &'static Pattern) -> Field {
     Field::new(name, Rule::Form(pattern))
 }
 
-pub const fn object(name: &'static str, model: &'static Model) -> Field {
+pub(crate) const fn object(name: &'static str, model: &'static Model) -> Field {
     Field::new(name, Rule::Object(model))
 }
 
 /// A list of objects.
-pub const fn list(name: &'static str, model: &'static Model) -> Field {
+pub(crate) const fn list(name: &'static str, model: &'static Model) -> Field {
     Field::new(name, Rule::List(model))
 }
 
 /// A list of texts.
-pub const fn texts(name: &'static str) -> Field {
+pub(crate) const fn texts(name: &'static str) -> Field {
     Field::new(name, Rule::Texts)
 }
 
 /// A published field that this service does not act on.
-pub const fn not_here(name: &'static str) -> Field {
+pub(crate) const fn not_here(name: &'static str) -> Field {
     Field::new(name, Rule::NotHere)
 }
 
 /// Parses a body: first the fields' names and types, then what is required and each field's rule.
-pub fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, Refusal> {
+pub(crate) fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, Refusal> {
     let failed =
         |why: String| Refusal::bad_request(format!("parsing {} body from \"\" failed, because {why}", shape.name));
     if body.iter().all(u8::is_ascii_whitespace) {
@@ -358,7 +358,7 @@ fn judge_value(name: &str, rule: &Rule, value: &Value) -> Result<(), Refusal> {
 }
 
 /// Go's words for a document of the wrong kind.
-pub fn wrong_type(value: &Value, model: &str) -> String {
+pub(crate) fn wrong_type(value: &Value, model: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type models.{model}", kind(value))
 }
 

@@ -11,7 +11,7 @@ const MAX_BLANKS: usize = 64;
 
 /// A body that is not what it says.
 #[derive(Debug, thiserror::Error)]
-pub enum MultipartError {
+pub(crate) enum MultipartError {
     #[error("the Content-Type is not multipart/form-data with a boundary of 1 to 70 characters")]
     ContentType,
     #[error("the multipart body is broken: {0}")]
@@ -36,7 +36,7 @@ enum State {
 }
 
 /// Takes the body piece by piece and passes the content of one part on.
-pub struct Multipart {
+pub(crate) struct Multipart {
     name: &'static str,
     delimiter: Vec<u8>,
     /// What is not yet dealt with, from `at` on; what lies before goes at the end of a feed, all at once.
@@ -49,7 +49,7 @@ pub struct Multipart {
 
 impl Multipart {
     /// For the part `name` of a body with this `Content-Type`.
-    pub fn new(content_type: &str, name: &'static str) -> Result<Self, MultipartError> {
+    pub(crate) fn new(content_type: &str, name: &'static str) -> Result<Self, MultipartError> {
         let (kind, parameters) = content_type.split_once(';').ok_or(MultipartError::ContentType)?;
         let boundary = parameters.split(';').find_map(|parameter| {
             let (key, value) = parameter.trim().split_once('=')?;
@@ -72,7 +72,7 @@ impl Multipart {
     }
 
     /// Takes the next piece; content of the wanted part goes to `sink`.
-    pub fn feed(&mut self, piece: &[u8], sink: &mut impl Write) -> Result<(), MultipartError> {
+    pub(crate) fn feed(&mut self, piece: &[u8], sink: &mut impl Write) -> Result<(), MultipartError> {
         self.buffer.extend_from_slice(piece);
         while self.step(sink)? {}
         self.buffer.drain(..self.at);
@@ -81,7 +81,7 @@ impl Multipart {
     }
 
     /// The body has ended.
-    pub fn finish(self) -> Result<(), MultipartError> {
+    pub(crate) fn finish(self) -> Result<(), MultipartError> {
         match self.state {
             State::End if self.found => Ok(()),
             State::End => Err(MultipartError::Missing(self.name)),

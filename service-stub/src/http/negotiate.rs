@@ -63,7 +63,7 @@ pub(crate) struct Resumed {
 
 impl Resumed {
     /// `first`, then `rest`.
-    pub fn body(first: Option<Bytes>, rest: Body) -> Body {
+    pub(crate) fn body(first: Option<Bytes>, rest: Body) -> Body {
         Body::new(Self { first, rest })
     }
 }

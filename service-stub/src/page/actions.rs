@@ -26,7 +26,7 @@ const MAX_FORM_BYTES: usize = 4096;
 
 /// What can be done with a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     Install,
     Cancel,
     /// Back to before it.
@@ -34,7 +34,7 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Self; 3] = [Self::Install, Self::Cancel, Self::Reset];
+    pub(super) const ALL: [Self; 3] = [Self::Install, Self::Cancel, Self::Reset];
 
     fn parse(text: &str) -> Result<Self, Refusal> {
         let found = Self::ALL.into_iter().find(|action| action.path() == text);
@@ -71,7 +71,7 @@ impl Action {
     }
 
     /// Whether it is worth offering; the handler decides.
-    pub fn fits(self, state: ClusterState) -> bool {
+    pub(super) fn fits(self, state: ClusterState) -> bool {
         let under_way = matches!(
             state.as_str(),
             "preparing-for-installation" | "installing" | "installing-pending-user-action" | "finalizing"
@@ -93,7 +93,7 @@ impl Action {
 }
 
 /// Leads to the question.
-pub fn link(action: Action, cluster: ClusterId) -> Markup {
+pub(super) fn link(action: Action, cluster: ClusterId) -> Markup {
     let path = action.path();
     html! { a.button.(path) href={ "/ui/clusters/" (display(cluster)) "/" (path) } { (action.title()) "…" } " " }
 }
@@ -110,7 +110,7 @@ fn token(action: Action, cluster: ClusterId) -> String {
 }
 
 /// GET /ui/clusters/{id}/{action}: asks.
-pub fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
+pub(super) fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
@@ -143,7 +143,7 @@ pub fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
 
 /// POST /ui/clusters/{id}/{action}: does it, and leads back to the cluster. What another site's page sends is refused
 /// before it comes here.
-pub async fn act(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(super) async fn act(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let done = async {
         let call = call_of(&params, &parts)?;

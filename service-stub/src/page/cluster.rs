@@ -13,7 +13,7 @@ use maud::{Markup, display, html};
 use std::sync::Arc;
 
 /// GET /ui/clusters/{id}.
-pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
+pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let id = call.cluster_id()?;
     let model = service.store.model();
     let record = find_cluster(&model, id)?;

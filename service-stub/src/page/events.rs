@@ -11,7 +11,7 @@ use maud::{Markup, html};
 const LIMIT: usize = 20;
 
 /// Their table; `all` is where the API lists all of them.
-pub fn events(service: &Service, query: EventQuery, all: &str) -> Result<Markup, Refusal> {
+pub(super) fn events(service: &Service, query: EventQuery, all: &str) -> Result<Markup, Refusal> {
     let query = EventQuery { categories: Some(vec!["user".to_owned()]), descending: true, limit: LIMIT, ..query };
     let page = service.store.events(&query)?;
     let row = |event: &Event| {

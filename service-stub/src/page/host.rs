@@ -11,24 +11,24 @@ use api::{Disk, HostRole, Interface, Inventory};
 use maud::{Markup, display, html};
 
 /// Its name, or its id as long as it has none.
-pub fn name(record: &HostRecord) -> String {
+pub(super) fn name(record: &HostRecord) -> String {
     record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
 }
 
 /// Its name, leading to its page.
-pub fn link(record: &HostRecord) -> Markup {
+pub(super) fn link(record: &HostRecord) -> Markup {
     let key = record.key();
     let path = format!("/ui/infra-envs/{}/hosts/{}", key.infra_env, key.host);
     html! { a href=(path) { (line(&name(record))) } }
 }
 
 /// Processors, memory, disks; empty before it has told of them.
-pub fn summary(record: &HostRecord) -> String {
+pub(super) fn summary(record: &HostRecord) -> String {
     record.facts().inventory.as_ref().map(text::hardware).unwrap_or_default()
 }
 
 /// The role it has, or in parentheses the one it would be given.
-pub fn role(record: &HostRecord) -> String {
+pub(super) fn role(record: &HostRecord) -> String {
     match (record.host.role, record.host.suggested_role) {
         (HostRole::AutoAssign, HostRole::AutoAssign) => "auto-assign".to_owned(),
         (HostRole::AutoAssign, suggested) => format!("({suggested})"),
@@ -38,7 +38,7 @@ pub fn role(record: &HostRecord) -> String {
 }
 
 /// The stage it is in, with what it says of it.
-pub fn stage(record: &HostRecord) -> String {
+pub(super) fn stage(record: &HostRecord) -> String {
     let Some(progress) = &record.host.progress else { return String::new() };
     match (progress.current_stage, progress.progress_info.as_str()) {
         (None, _) => String::new(),
@@ -48,7 +48,7 @@ pub fn stage(record: &HostRecord) -> String {
 }
 
 /// How far it is; empty before an installation.
-pub fn progress_of(record: &HostRecord) -> Markup {
+pub(super) fn progress_of(record: &HostRecord) -> Markup {
     let begun = record.host.progress.as_ref().filter(|progress| progress.current_stage.is_some());
     html! {
         @if let Some(begun) = begun {
@@ -58,7 +58,7 @@ pub fn progress_of(record: &HostRecord) -> Markup {
 }
 
 /// The validations of `whose`: those that stand in the way, and the others folded away. Nothing before there are any.
-pub fn validations(whose: &str, info: &str) -> Markup {
+pub(super) fn validations(whose: &str, info: &str) -> Markup {
     let found = text::validations(info);
     if found.is_empty() {
         return Markup::default();
@@ -93,7 +93,7 @@ pub fn validations(whose: &str, info: &str) -> Markup {
 }
 
 /// GET /ui/infra-envs/{id}/hosts/{id}.
-pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
+pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let key = call.host_key()?;
     let model = service.store.model();
     let record = model.hosts.get(&key).ok_or_else(|| Refusal::not_found(format!("host {} was not found", key.host)))?;

@@ -3,13 +3,13 @@
 use maud::{DOCTYPE, Markup, html};
 
 /// Text of machines and clients: without what would turn or break its line.
-pub fn line(text: &str) -> Markup {
+pub(super) fn line(text: &str) -> Markup {
     html! { (crate::text::plain(text)) }
 }
 
 /// How good a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub(super) enum Tone {
     /// Done, or fit.
     Good,
     /// Under way.
@@ -24,7 +24,7 @@ pub enum Tone {
 
 impl Tone {
     /// Of a host's or a cluster's state.
-    pub fn of_state(state: &str) -> Self {
+    pub(super) fn of_state(state: &str) -> Self {
         match state {
             "installed" | "ready" | "known" | "known-unbound" | "adding-hosts" | "added-to-existing-cluster" => {
                 Self::Good
@@ -37,7 +37,7 @@ impl Tone {
         }
     }
 
-    pub fn of_validation(status: &str) -> Self {
+    pub(super) fn of_validation(status: &str) -> Self {
         match status {
             "success" => Self::Good,
             "failure" | "error" => Self::Bad,
@@ -47,7 +47,7 @@ impl Tone {
     }
 
     /// Of an event.
-    pub fn of_severity(severity: &str) -> Self {
+    pub(super) fn of_severity(severity: &str) -> Self {
         match severity {
             "warning" => Self::Warn,
             "error" | "critical" => Self::Bad,
@@ -68,18 +68,18 @@ impl Tone {
 }
 
 /// A word with the sign of its tone.
-pub fn badge(tone: Tone, text: &str) -> Markup {
+pub(super) fn badge(tone: Tone, text: &str) -> Markup {
     let (class, sign) = tone.class_and_sign();
     html! { span.badge.(class) { span aria-hidden="true" { (sign) } " " (line(text)) } }
 }
 
 /// The state of a host or a cluster.
-pub fn state_badge(state: &str) -> Markup {
+pub(super) fn state_badge(state: &str) -> Markup {
     badge(Tone::of_state(state), state)
 }
 
 /// A bar with its number.
-pub fn progress(what: &str, percent: u64) -> Markup {
+pub(super) fn progress(what: &str, percent: u64) -> Markup {
     let percent = percent.min(100);
     html! {
         span.progress { progress max="100" value=(percent) aria-label=(line(what)) {} " " (percent) " %" }
@@ -87,13 +87,13 @@ pub fn progress(what: &str, percent: u64) -> Markup {
 }
 
 /// In place of what is not there.
-pub fn none(text: &str) -> Markup {
+pub(super) fn none(text: &str) -> Markup {
     html! { p.none { (text) } }
 }
 
 /// A table that becomes cards on a narrow screen, where each cell has its header beside it. A table without rows is the text
 /// `nothing` instead.
-pub fn table<const N: usize>(caption: &str, headers: [&str; N], rows: &[[Markup; N]], nothing: &str) -> Markup {
+pub(super) fn table<const N: usize>(caption: &str, headers: [&str; N], rows: &[[Markup; N]], nothing: &str) -> Markup {
     if rows.is_empty() {
         return none(nothing);
     }
@@ -115,7 +115,7 @@ pub fn table<const N: usize>(caption: &str, headers: [&str; N], rows: &[[Markup;
 }
 
 /// Names and values; those without a value are left out.
-pub fn list(pairs: &[(&str, Markup)]) -> Markup {
+pub(super) fn list(pairs: &[(&str, Markup)]) -> Markup {
     html! {
         dl {
             @for (name, value) in pairs.iter().filter(|(_, value)| !value.0.is_empty()) {
@@ -126,21 +126,21 @@ pub fn list(pairs: &[(&str, Markup)]) -> Markup {
 }
 
 /// A section that the script replaces when it changed.
-pub fn section(id: &str, title: &str, content: Markup) -> Markup {
+pub(super) fn section(id: &str, title: &str, content: Markup) -> Markup {
     html! {
         section #(id) data-live aria-labelledby={ (id) "-title" } { h2 id={ (id) "-title" } { (title) } (content) }
     }
 }
 
 /// A point in time, without its fractions; nothing for one that has not come.
-pub fn moment(time: api::Timestamp) -> Markup {
+pub(super) fn moment(time: api::Timestamp) -> Markup {
     let text = time.to_string();
     let short = text.split('.').next().unwrap_or_default().replace('T', " ");
     html! { @if !time.is_zero() { time datetime=(text) { (short) " UTC" } } }
 }
 
 /// A whole page. `trail` leads here; `stream` is what the script listens to.
-pub fn page(title: &str, trail: &[(&str, &str)], main: Markup, stream: Option<&str>) -> Markup {
+pub(super) fn page(title: &str, trail: &[(&str, &str)], main: Markup, stream: Option<&str>) -> Markup {
     let title = line(title);
     html! {
         (DOCTYPE) "\n"

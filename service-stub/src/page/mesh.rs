@@ -14,7 +14,7 @@ const LISTED: usize = 200;
 
 /// What one host sees of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
+pub(super) struct Link {
     /// It answers to ARP or neighbour solicitations.
     pub l2: bool,
     /// It answers to echoes, at each of its addresses that were tried.
@@ -26,7 +26,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(seen: &Seen) -> Self {
+    pub(super) fn new(seen: &Seen) -> Self {
         let highest = |value: &dyn Fn(&crate::check::reach::Echo) -> f64| seen.l3.iter().map(value).fold(0.0, f64::max);
         Self {
             l2: seen.l2.iter().any(|neighbour| neighbour.successful),
@@ -45,7 +45,7 @@ impl Link {
     }
 
     /// For people: `L2 L3, 0.3 ms`.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = match (self.l2, self.l3) {
             (true, true) => "L2 L3".to_owned(),
             (true, false) => "L2, not L3".to_owned(),
@@ -71,7 +71,7 @@ fn link(from: &HostRecord, to: &HostRecord) -> Option<Link> {
 }
 
 /// The matrix, or for many hosts the links that are wrong.
-pub fn matrix(hosts: &[Arc<HostRecord>]) -> Markup {
+pub(super) fn matrix(hosts: &[Arc<HostRecord>]) -> Markup {
     if hosts.len() < 2 {
         return none("There is nobody to reach.");
     }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 type Render = fn(&Service, &Call) -> Result<Markup, Refusal>;
 
-pub fn routes() -> Router<Arc<Service>> {
+pub(crate) fn routes() -> Router<Arc<Service>> {
     let page = |render: Render| {
         get(move |State(service): Shared, params: RawPathParams, request: Request| {
             show(service, render, params, request)

@@ -10,7 +10,7 @@ use crate::service::Service;
 use maud::{Markup, display, html};
 
 /// GET /.
-pub fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
+pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let model = service.store.model();
     let main = html! {
         h1 { "Overview" }

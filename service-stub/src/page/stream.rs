@@ -77,7 +77,7 @@ impl Scope {
 }
 
 /// GET /ui/stream.
-pub async fn stream(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+pub(super) async fn stream(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let scope = match call_of(&params, &parts).and_then(|call| Scope::from_call(&call)) {
         Ok(scope) => scope,

@@ -44,7 +44,7 @@ struct Known {
 
 /// A release image that is to be read.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub(super) struct Wanted {
     pub cluster: ClusterId,
     pub image: String,
     /// Credentials for its registry.

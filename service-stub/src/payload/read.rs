@@ -88,7 +88,7 @@ pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
 }
 
 /// Reads an image, unless `known` has what its digest stands for.
-pub fn read(
+pub(super) fn read(
     wanted: &Wanted,
     options: &ImageOptions,
     known: &dyn Fn(&Digest) -> Option<Arc<Payload>>,

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 const LOOK_EVERY: Duration = Duration::from_secs(4);
 
 /// The first release image to read: a cluster is still to be installed with it.
-pub fn wanted(service: &Service, model: &Model, now: Instant) -> Option<Wanted> {
+pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<Wanted> {
     use ClusterState as S;
     service.settings.registry.as_ref()?;
     // Without a control plane no request names these images.

@@ -38,7 +38,10 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// A short step whose reply changes nothing.
-    pub fn new<K: StepKind>(asked_in: fn(HostState, bool) -> bool, ask: fn(&Situation) -> Option<Vec<String>>) -> Self {
+    pub(crate) fn new<K: StepKind>(
+        asked_in: fn(HostState, bool) -> bool,
+        ask: fn(&Situation) -> Option<Vec<String>>,
+    ) -> Self {
         Self {
             step_type: K::TYPE,
             asked_in,
@@ -51,7 +54,7 @@ impl Kind {
     }
 
     /// The step with its arguments; none if there is nothing to ask.
-    pub fn step(&self, situation: &Situation) -> Option<Step> {
+    pub(crate) fn step(&self, situation: &Situation) -> Option<Step> {
         let args = (self.ask)(situation)?;
         let step_id = format!("{}-{:08x}", self.step_type, fastrand::u32(..));
         Some(Step { args, step_id, step_type: self.step_type.clone() })
@@ -93,9 +96,9 @@ pub(crate) struct Replied<'a> {
 }
 
 /// Changes a host's record.
-pub type ChangeHost = Box<dyn FnOnce(&mut Change, &mut HostRecord) -> Result<(), Refusal>>;
+pub(crate) type ChangeHost = Box<dyn FnOnce(&mut Change, &mut HostRecord) -> Result<(), Refusal>>;
 /// Changes a cluster's record.
-pub type ChangeCluster = Box<dyn FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>>;
+pub(crate) type ChangeCluster = Box<dyn FnOnce(&mut Change, &mut ClusterRecord) -> Result<(), Refusal>>;
 
 /// What a reply changes.
 pub(crate) enum Outcome {
@@ -109,14 +112,14 @@ pub(crate) enum Outcome {
 }
 
 impl Replied<'_> {
-    pub fn host(&self) -> Result<Arc<HostRecord>, Refusal> {
+    pub(crate) fn host(&self) -> Result<Arc<HostRecord>, Refusal> {
         find_host(self.model, self.key)
     }
 }
 
 impl Outcome {
     /// A change of the host that cannot be refused.
-    pub fn set(change: impl FnOnce(&mut HostRecord) + 'static) -> Self {
+    pub(crate) fn set(change: impl FnOnce(&mut HostRecord) + 'static) -> Self {
         Self::Host(Box::new(move |_, record| {
             change(record);
             Ok(())
@@ -125,7 +128,7 @@ impl Outcome {
 }
 
 /// A request as the only argument.
-pub fn json<K: StepKind>(request: &K::Request) -> Option<Vec<String>>
+pub(super) fn json<K: StepKind>(request: &K::Request) -> Option<Vec<String>>
 where
     K::Request: Serialize,
 {
@@ -133,7 +136,7 @@ where
 }
 
 /// A reply as the text that is stored.
-pub fn document(answer: &impl Serialize) -> Result<String, Refusal> {
+pub(super) fn document(answer: &impl Serialize) -> Result<String, Refusal> {
     serde_json::to_string(answer).map_err(|error| Refusal::internal(&error))
 }
 

@@ -4,18 +4,18 @@ use std::path::Path;
 
 const SECTOR: usize = 2048;
 /// Room for the config, bytes.
-pub const AREA: usize = 256 * 1024;
+pub(crate) const AREA: usize = 256 * 1024;
 
 /// First sector behind the area: noise, with some more files in it.
-pub const BEHIND: usize = 20 + AREA / SECTOR;
+pub(crate) const BEHIND: usize = 20 + AREA / SECTOR;
 /// `IMAGES/PXEBOOT`: name, first sector, length in bytes.
-pub const BOOT_FILES: [(&str, usize, usize); 3] =
+pub(crate) const BOOT_FILES: [(&str, usize, usize); 3] =
     [("VMLINUZ.;1", BEHIND + 20, 5000), ("INITRD.IMG;1", BEHIND + 30, 3001), ("ROOTFS.IMG;1", BEHIND + 40, 10_000)];
 /// A boot loader's configuration, with room for 100 bytes of kernel arguments at byte 10 of it.
-pub const GRUB_SECTOR: usize = BEHIND + 60;
+pub(crate) const GRUB_SECTOR: usize = BEHIND + 60;
 
 /// Writes an image with `IMAGES/IGNITION.IMG`, all zeros, and some noise around it.
-pub fn write(path: &Path) {
+pub(crate) fn write(path: &Path) {
     let area_sectors = AREA / SECTOR;
     let mut image = vec![0; (20 + area_sectors + 300) * SECTOR];
     for (index, byte) in image[(20 + area_sectors) * SECTOR..].iter_mut().enumerate() {
@@ -67,7 +67,7 @@ pub fn write(path: &Path) {
     std::fs::write(path, image).unwrap();
 }
 
-pub fn record(name: &[u8], sector: u32, len: usize, directory: bool) -> Vec<u8> {
+pub(crate) fn record(name: &[u8], sector: u32, len: usize, directory: bool) -> Vec<u8> {
     let mut record = vec![0; (33 + name.len()).next_multiple_of(2)];
     record[0] = u8::try_from(record.len()).unwrap();
     record[2..6].copy_from_slice(&sector.to_le_bytes());

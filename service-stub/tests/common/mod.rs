@@ -1,7 +1,7 @@
 //! A service in this process, and a plain HTTP client to talk to it.
 #![allow(dead_code)] // each test binary uses its part
 
-pub mod swagger;
+pub(crate) mod swagger;
 
 use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
@@ -27,17 +27,17 @@ use std::{
     time::Duration,
 };
 
-pub const API: &str = "/api/assisted-install";
+pub(crate) const API: &str = "/api/assisted-install";
 
 /// Small enough for test machines.
-pub const REQUIREMENTS: &[u8] = br#"[{"version":"default",
+pub(crate) const REQUIREMENTS: &[u8] = br#"[{"version":"default",
     "master":{"cpu_cores":2,"ram_mib":1024,"disk_size_gb":1},
     "worker":{"cpu_cores":1,"ram_mib":512,"disk_size_gb":1},
     "arbiter":{"cpu_cores":1,"ram_mib":512,"disk_size_gb":1},
     "sno":{"cpu_cores":2,"ram_mib":1024,"disk_size_gb":1}}]"#;
 
 #[derive(Default)]
-pub struct Files {
+pub(crate) struct Files {
     pub iso: Option<PathBuf>,
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub struct Files {
 }
 
 /// A running service; it stops when dropped.
-pub struct Running {
+pub(crate) struct Running {
     pub url: String,
     /// The port without TLS beside it, when there is TLS.
     pub plain: Option<String>,
@@ -68,12 +68,12 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(files: Files) -> Self {
+    pub(crate) fn start(files: Files) -> Self {
         Self::start_with(files, |_| {})
     }
 
     /// Lets `prepare` put records into the store first.
-    pub fn start_with(files: Files, prepare: impl FnOnce(&Store)) -> Self {
+    pub(crate) fn start_with(files: Files, prepare: impl FnOnce(&Store)) -> Self {
         let state = tempfile::tempdir().unwrap();
         let store = Store::open(state.path()).unwrap();
         prepare(&store);
@@ -130,30 +130,37 @@ impl Running {
     }
 
     /// The monitor's turn.
-    pub fn monitor(&self) {
+    pub(crate) fn monitor(&self) {
         self.service.refresh().unwrap();
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&ClientConfig { url: self.url.clone(), ..ClientConfig::default() }, RetryPolicy::Never).unwrap()
     }
 
     /// A request as it is written; `path` starts after the address.
-    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         send(&self.http, &self.url, method, path, headers, body)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[], b"")
     }
 
-    pub fn json(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn json(&self, method: &str, path: &str, body: &Value) -> Answer {
         let headers = [("content-type", "application/json")];
         self.request(method, &format!("{API}{path}"), &headers, body.to_string().as_bytes())
     }
 }
 
-pub fn send(http: &ureq::Agent, url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+pub(crate) fn send(
+    http: &ureq::Agent,
+    url: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Answer {
     let mut request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -185,29 +192,29 @@ impl Drop for Running {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error} in {:?}", String::from_utf8_lossy(&self.body)))
     }
 }
 
-pub fn pull_secret() -> String {
+pub(crate) fn pull_secret() -> String {
     json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}).to_string()
 }
 
 /// The recorded traffic, or nothing with a word of it.
-pub fn recorded(folder: &str) -> Option<PathBuf> {
+pub(crate) fn recorded(folder: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire").join(folder);
     if path.is_dir() {
         return Some(path);
@@ -217,7 +224,7 @@ pub fn recorded(folder: &str) -> Option<PathBuf> {
 }
 
 /// An inventory of a small machine.
-pub fn inventory(name: &str, address: &str, mac: &str) -> Value {
+pub(crate) fn inventory(name: &str, address: &str, mac: &str) -> Value {
     json!({
         "bmc_address": "0.0.0.0",
         "boot": {"current_boot_mode": "bios"},
@@ -243,7 +250,7 @@ pub fn inventory(name: &str, address: &str, mac: &str) -> Value {
 }
 
 /// A certificate that can be read.
-pub fn certificate_pem() -> String {
+pub(crate) fn certificate_pem() -> String {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = rcgen::CertificateParams::new(vec!["a".into()]).unwrap().self_signed(&key).unwrap();
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.der());

@@ -41,7 +41,7 @@ const ALLOWED: &[(&str, &str)] = &[
 ];
 
 /// The published description, where it is there.
-pub fn description() -> Option<&'static Value> {
+pub(crate) fn description() -> Option<&'static Value> {
     static LOADED: OnceLock<Option<Value>> = OnceLock::new();
     LOADED.get_or_init(testkit::wire::document).as_ref()
 }
@@ -53,7 +53,7 @@ fn definitions() -> Option<&'static Swagger> {
 }
 
 /// Panics on an answer that the description doesn't allow.
-pub fn check(method: &str, target: &str, answer: &Answer) {
+pub(crate) fn check(method: &str, target: &str, answer: &Answer) {
     let is_json = answer.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     let path = target.split('?').next().unwrap_or_default();
     let (Some(path), true) = (path.strip_prefix(super::API), is_json && answer.header("content-encoding").is_none())

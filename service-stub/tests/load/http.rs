@@ -9,44 +9,44 @@ use tokio::{
 
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
-pub struct Connection {
+pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
     host: String,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 }
 
 impl Connection {
-    pub async fn open(address: &str) -> Self {
+    pub(crate) async fn open(address: &str) -> Self {
         Self::try_open(address).await.unwrap()
     }
 
-    pub async fn try_open(address: &str) -> std::io::Result<Self> {
+    pub(crate) async fn try_open(address: &str) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream), host: address.to_owned() })
     }
 
-    pub async fn json(&mut self, method: &str, path: &str, body: &Value) -> std::io::Result<Answer> {
+    pub(crate) async fn json(&mut self, method: &str, path: &str, body: &Value) -> std::io::Result<Answer> {
         self.send(method, path, body.to_string().as_bytes()).await
     }
 
-    pub async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: &[u8]) -> std::io::Result<Answer> {
         tokio::time::timeout(LIMIT, self.exchange(method, path, body))
             .await
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::TimedOut, "no answer in time")))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Mutex, time::Duration};
 
 #[derive(Default)]
-pub struct Latencies {
+pub(crate) struct Latencies {
     kinds: Mutex<BTreeMap<String, Kind>>,
 }
 
@@ -16,7 +16,7 @@ struct Kind {
 }
 
 impl Latencies {
-    pub fn note(&self, kind: &str, took: Duration, status: u16, body_bytes: usize) {
+    pub(crate) fn note(&self, kind: &str, took: Duration, status: u16, body_bytes: usize) {
         let mut kinds = self.kinds.lock().unwrap();
         let kind = kinds.entry(kind.to_owned()).or_default();
         kind.micros.push(u64::try_from(took.as_micros()).unwrap());
@@ -26,23 +26,23 @@ impl Latencies {
         }
     }
 
-    pub fn fail(&self, kind: &str, error: &dyn fmt::Display) {
+    pub(crate) fn fail(&self, kind: &str, error: &dyn fmt::Display) {
         self.kinds.lock().unwrap().entry(kind.to_owned()).or_default().failures.push(error.to_string());
     }
 
-    pub fn largest(&self, kind: &str) -> usize {
+    pub(crate) fn largest(&self, kind: &str) -> usize {
         self.kinds.lock().unwrap().get(kind).map_or(0, |kind| kind.largest)
     }
 
-    pub fn count(&self, kind: &str) -> usize {
+    pub(crate) fn count(&self, kind: &str) -> usize {
         self.kinds.lock().unwrap().get(kind).map_or(0, |kind| kind.micros.len())
     }
 
-    pub fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.kinds.lock().unwrap().values().map(|kind| kind.micros.len()).sum()
     }
 
-    pub fn failures(&self) -> Vec<String> {
+    pub(crate) fn failures(&self) -> Vec<String> {
         let kinds = self.kinds.lock().unwrap();
         kinds.iter().flat_map(|(name, kind)| kind.failures.iter().map(move |why| format!("{name}: {why}"))).collect()
     }

@@ -12,7 +12,7 @@ use std::{
 const ARGUMENTS: &str = "LANDFALL_TEST_SERVE";
 
 /// Serves when this process was started to do so.
-pub fn serve_if_asked() {
+pub(crate) fn serve_if_asked() {
     let Some(arguments) = std::env::var_os(ARGUMENTS) else { return };
     #[derive(clap::Parser)]
     struct Cli {
@@ -25,12 +25,12 @@ pub fn serve_if_asked() {
 }
 
 /// The service on a state directory; port 0 takes a free one.
-pub fn command(state: &Path, port: u16, poll_interval: u64) -> Command {
+pub(crate) fn command(state: &Path, port: u16, poll_interval: u64) -> Command {
     command_with(state, port, poll_interval, &[])
 }
 
 /// The same with further arguments.
-pub fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Command {
+pub(crate) fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Command {
     let mut arguments = vec![
         format!("--listen=127.0.0.1:{port}"),
         format!("--poll-interval={poll_interval}"),
@@ -56,7 +56,7 @@ pub fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[String]
     command
 }
 
-pub struct Served {
+pub(crate) struct Served {
     child: Child,
     pub address: String,
     // Kept open: the test runner in it has more to say.
@@ -64,12 +64,12 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn start(state: &Path, port: u16, poll_interval: u64) -> Self {
+    pub(crate) fn start(state: &Path, port: u16, poll_interval: u64) -> Self {
         Self::start_with(state, port, poll_interval, &[])
     }
 
     /// The same with further arguments.
-    pub fn start_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Self {
+    pub(crate) fn start_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Self {
         let mut child = command_with(state, port, poll_interval, more).stderr(Stdio::inherit()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         // A test runner shares the line: it says which test runs before the service says where it listens.
@@ -83,21 +83,21 @@ impl Served {
         Self { child, address, _stdout: stdout }
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.address.rsplit(':').next().unwrap().parse().unwrap()
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         assert_eq!(self.child.wait().unwrap().signal(), Some(9), "it ran until it was killed");
     }
 
-    pub fn terminate(&mut self) -> ExitStatus {
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
         assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap().success());
         self.child.wait().unwrap()
     }
 
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap();
         let status = read("status");
         let kib = |name: &str| {
@@ -123,7 +123,7 @@ impl Drop for Served {
 }
 
 /// What a process takes.
-pub struct Usage {
+pub(crate) struct Usage {
     pub rss_kib: u64,
     pub peak_kib: u64,
     /// Of 10 ms.
@@ -131,14 +131,14 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn since(&self, before: &Self, elapsed: Duration) -> String {
+    pub(crate) fn since(&self, before: &Self, elapsed: Duration) -> String {
         let cpu = f64::from(self.ticks - before.ticks) / 100.0 / elapsed.as_secs_f64();
         format!("RSS {} MiB, at most {} MiB; {:.0} % of a core", self.rss_kib >> 10, self.peak_kib >> 10, cpu * 100.0)
     }
 }
 
 /// Of all files below, in bytes.
-pub fn size(directory: &Path) -> u64 {
+pub(crate) fn size(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).unwrap().flatten();
     entries.map(|entry| if entry.path().is_dir() { size(&entry.path()) } else { entry.metadata().unwrap().len() }).sum()
 }

@@ -14,14 +14,14 @@ use std::{
     time::Duration,
 };
 
-pub const USER: &str = "tester";
-pub const PASSWORD: &str = "right horse";
+pub(crate) const USER: &str = "tester";
+pub(crate) const PASSWORD: &str = "right horse";
 /// bcrypt of it, with little work to do.
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuLK4yYxcGJwQr33yKnQTmKjI1WQSUD2K";
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// A registry that wants a password; it ends when dropped.
-pub struct Registry {
+pub(crate) struct Registry {
     pub address: String,
     agent: ureq::Agent,
     child: Child,
@@ -40,7 +40,7 @@ fn packages() -> Option<PathBuf> {
 
 impl Registry {
     /// None, with the reason printed, where nobody has unpacked it.
-    pub fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let packages = packages()?;
         let directory = tempfile::tempdir().unwrap();
         let passwords = directory.path().join("htpasswd");
@@ -91,7 +91,7 @@ impl Registry {
     }
 
     /// Pushes an image of these layers.
-    pub fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>]) {
+    pub(crate) fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>]) {
         let base = format!("http://{}/v2/{repository}", self.address);
         let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}});
         let push = |blob: &[u8], kind: &str| -> Value {
@@ -115,7 +115,7 @@ impl Drop for Registry {
     }
 }
 
-pub fn layer(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn layer(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, content) in files {
         let mut header = tar::Header::new_gnu();

@@ -11,13 +11,13 @@ const TRANSPORT: [&str; 5] = ["date", "content-length", "transfer-encoding", "co
 
 /// A difference that is meant: in which recordings, of which exchange, where, and why. Names end where theirs end, or go on after a
 /// `*`.
-pub struct Meant {
+pub(crate) struct Meant {
     pub exchange: &'static str,
     pub place: &'static str,
     pub reason: &'static str,
 }
 
-pub const fn meant(exchange: &'static str, place: &'static str, reason: &'static str) -> Meant {
+pub(crate) const fn meant(exchange: &'static str, place: &'static str, reason: &'static str) -> Meant {
     Meant { exchange, place, reason }
 }
 
@@ -34,7 +34,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 /// One leaf that differs: where, what was recorded, what ours is.
 #[derive(Debug)]
-pub struct Difference {
+pub(crate) struct Difference {
     pub number: u32,
     pub exchange: String,
     pub place: String,
@@ -95,7 +95,7 @@ fn same(path: &str, recorded: &Value, ours: &Value) -> bool {
 }
 
 /// Where two documents differ.
-pub fn documents(recorded: &Value, ours: &Value) -> Vec<(String, String, String)> {
+pub(crate) fn documents(recorded: &Value, ours: &Value) -> Vec<(String, String, String)> {
     let (mut theirs, mut own) = (BTreeMap::new(), BTreeMap::new());
     leaves(recorded, "", &mut theirs);
     leaves(ours, "", &mut own);
@@ -109,7 +109,7 @@ pub fn documents(recorded: &Value, ours: &Value) -> Vec<(String, String, String)
 }
 
 /// Where an answer differs from the recorded one.
-pub fn answers(exchange: &Exchange, answer: &Answer) -> Vec<Difference> {
+pub(crate) fn answers(exchange: &Exchange, answer: &Answer) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut push = |place: String, recorded: String, ours: String| {
         found.push(Difference { number: exchange.number, exchange: exchange.what(), place, recorded, ours });
@@ -138,7 +138,7 @@ pub fn answers(exchange: &Exchange, answer: &Answer) -> Vec<Difference> {
 }
 
 /// Prints all differences, and panics where one has no reason or a reason no difference.
-pub fn settle(recording: &str, exchanges: usize, found: &[Difference], table: &[&[Meant]]) {
+pub(crate) fn settle(recording: &str, exchanges: usize, found: &[Difference], table: &[&[Meant]]) {
     let rows: Vec<&Meant> = table.iter().flat_map(|rows| rows.iter()).collect();
     let mut used = BTreeSet::new();
     let mut unexplained = Vec::new();

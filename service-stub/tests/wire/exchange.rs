@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 use std::path::Path;
 
-pub struct Exchange {
+pub(crate) struct Exchange {
     pub number: u32,
     /// When it was asked, seconds.
     pub time: f64,
@@ -21,27 +21,27 @@ pub struct Exchange {
 
 impl Exchange {
     /// Path and query without what changes from one recording to another.
-    pub fn what(&self) -> String {
+    pub(crate) fn what(&self) -> String {
         let path = self.target.split('?').next().unwrap();
         let parts = path.split('/').skip(3).map(|part| if part.parse::<uuid::Uuid>().is_ok() { "*" } else { part });
         format!("{} {}", self.method, parts.collect::<Vec<_>>().join("/"))
     }
 
-    pub fn is_poll(&self) -> bool {
+    pub(crate) fn is_poll(&self) -> bool {
         self.method == "GET" && self.target.split('?').next().unwrap().ends_with("/instructions")
     }
 
     /// The steps of an answer, by type.
-    pub fn steps(&self) -> Vec<&Value> {
+    pub(crate) fn steps(&self) -> Vec<&Value> {
         self.answer["instructions"].as_array().into_iter().flatten().collect()
     }
 
-    pub fn gives(&self, kind: &str) -> bool {
+    pub(crate) fn gives(&self, kind: &str) -> bool {
         self.steps().iter().any(|step| step["step_type"] == kind)
     }
 
     /// The part of the path behind a name.
-    pub fn id(&self, name: &str) -> Option<&str> {
+    pub(crate) fn id(&self, name: &str) -> Option<&str> {
         let mut parts = self.target.split(['/', '?']);
         parts.by_ref().find(|part| *part == name)?;
         parts.next()
@@ -63,7 +63,7 @@ fn bytes(body: &Value) -> Vec<u8> {
     }
 }
 
-pub fn exchanges(folder: &Path) -> Vec<Exchange> {
+pub(crate) fn exchanges(folder: &Path) -> Vec<Exchange> {
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let load = |path: &std::path::PathBuf| {
@@ -93,7 +93,7 @@ pub fn exchanges(folder: &Path) -> Vec<Exchange> {
     all
 }
 
-pub fn replay(running: &Running, exchange: &Exchange) -> Answer {
+pub(crate) fn replay(running: &Running, exchange: &Exchange) -> Answer {
     let mut headers: Vec<(&str, &str)> =
         exchange.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     // The client of some recordings asked for files as JSON, and a proxy changed that on the way.

@@ -1,7 +1,7 @@
 //! Hosts: namespaces of network, mounts, processes and names, in which a loop device is /dev/vda and this machine's disk does
 //! not exist.
 
-pub mod sys_tree;
+pub(crate) mod sys_tree;
 
 use crate::{
     disk::LoopDisk,
@@ -54,7 +54,7 @@ const LOOP_MAJOR: u64 = 7;
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// What a host is made of.
-pub struct Plan<'a> {
+pub(crate) struct Plan<'a> {
     /// Its addresses, MAC and serial numbers are made of it.
     pub number: u8,
     /// More links: what a program is called here, and where it is.
@@ -66,7 +66,7 @@ pub struct Plan<'a> {
     pub environment: &'a [(&'a str, &'a str)],
 }
 
-pub struct Host {
+pub(crate) struct Host {
     pub disk: LoopDisk,
     pub address: String,
     network: crate::net::Host,
@@ -89,7 +89,7 @@ fn real_disks() -> Vec<String> {
 }
 
 impl Host {
-    pub fn start(segment: &Segment, plan: Plan) -> Self {
+    pub(crate) fn start(segment: &Segment, plan: Plan) -> Self {
         let number = plan.number;
         let (mac, address) = (format!("52:54:00:aa:13:{number:02x}"), format!("192.168.131.{}", 10 + number));
         let network = segment.host(&format!("h{number}"), &mac, &[&format!("{address}/24")]);
@@ -173,7 +173,7 @@ impl Host {
         assert_eq!(u64::from_str_radix(bounding, 16).unwrap() >> CAP_MKNOD & 1, 0, "the host could make nodes");
     }
 
-    pub fn namespace(&self) -> &Namespace {
+    pub(crate) fn namespace(&self) -> &Namespace {
         &self.network.namespace
     }
 
@@ -185,17 +185,17 @@ impl Host {
     }
 
     /// A file that the host has written; empty where there is none.
-    pub fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         String::from_utf8_lossy(&fs::read(self.shared.path().join(name)).unwrap_or_default()).into_owned()
     }
 
     /// A path of the host, seen from outside.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         Path::new(&format!("/proc/{}/root", self.init())).join(inside.trim_start_matches('/'))
     }
 
     /// Kills the service as a crash would.
-    pub fn kill_service(&self) {
+    pub(crate) fn kill_service(&self) {
         let inside: i32 = self.file("agent.pid").trim().parse().unwrap();
         let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
         let init = self.init();

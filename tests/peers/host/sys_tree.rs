@@ -10,7 +10,7 @@ const NIC: &str = "devices/pci0000:00/0000:00:03.0/virtio0";
 const DISK: &str = "devices/pci0000:00/0000:00:04.0/virtio1";
 
 /// Where a host differs from the others.
-pub struct Identity<'a> {
+pub(crate) struct Identity<'a> {
     pub number: u8,
     pub mac: &'a str,
     pub disk_bytes: u64,
@@ -38,7 +38,7 @@ impl Tree {
 }
 
 /// Writes the tree; what the host's processors and its loop device have of this machine's own /sys is added when it starts.
-pub fn write(directory: &Path, identity: &Identity) {
+pub(crate) fn write(directory: &Path, identity: &Identity) {
     let tree = Tree(directory.to_owned());
     let Identity { number, mac, disk_bytes, loop_minor } = identity;
     let serial = |kind: &str| format!("{kind}-{number}");

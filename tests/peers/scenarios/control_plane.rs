@@ -14,10 +14,10 @@ use std::{
 const GROUP: &str = "machineconfiguration.openshift.io";
 
 /// Name and address of a node.
-pub type Node = (String, String);
+pub(super) type Node = (String, String);
 
 /// Plays the control plane of a bootstrap host: the nodes that are named later are its masters.
-pub fn play(site: &Site) -> Arc<Mutex<Vec<Node>>> {
+pub(super) fn play(site: &Site) -> Arc<Mutex<Vec<Node>>> {
     let nodes = Arc::new(Mutex::new(Vec::new()));
     let masters = nodes.clone();
     site.serve(CONTROL_PLANE, move |line| {
@@ -82,7 +82,7 @@ fn node((name, address): &Node) -> Value {
 }
 
 /// The real controller on a machine of its own. It takes a host for a node once there is a file for it.
-pub fn controller(peers: &Peers, site: &Site, cluster: &str) -> (Host, Clock) {
+pub(super) fn controller(peers: &Peers, site: &Site, cluster: &str) -> (Host, Clock) {
     let program = peers.program("assisted-installer-controller");
     let url = site.url();
     let environment = [
@@ -106,7 +106,7 @@ pub fn controller(peers: &Peers, site: &Site, cluster: &str) -> (Host, Clock) {
 }
 
 /// Names the hosts of a cluster to a program in dry mode.
-pub fn name_hosts(to: &Host, nodes: &[Node]) {
+pub(super) fn name_hosts(to: &Host, nodes: &[Node]) {
     let marker = |name: &str| to.shared.path().join(format!("rebooted-{name}"));
     let host = |(name, address): &Node| json!({"hostname": name, "ip": address, "rebootMarkerPath": marker(name)});
     let hosts: Value = nodes.iter().map(host).collect();
@@ -114,11 +114,11 @@ pub fn name_hosts(to: &Host, nodes: &[Node]) {
 }
 
 /// Tells it that a host has rebooted.
-pub fn rebooted(to: &Host, name: &str) {
+pub(super) fn rebooted(to: &Host, name: &str) {
     fs::write(to.shared.path().join(format!("rebooted-{name}")), "").unwrap();
 }
 
 /// Lets the controller begin.
-pub fn begin(controller: &Host) {
+pub(super) fn begin(controller: &Host) {
     fs::write(controller.shared.path().join("start"), "").unwrap();
 }

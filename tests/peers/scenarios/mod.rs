@@ -30,11 +30,16 @@ use std::{
 use testkit::wire::assert_fits;
 
 /// A host is asked once a minute; this is some of those.
-pub const PATIENCE: Duration = Duration::from_secs(420);
-pub const PULL_SECRET: &str = r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"cloud.openshift.com":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"registry.redhat.io":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"registry.ci.openshift.org":{"auth":"dXNlcjpwYXNz","email":"a@b.c"}}}"#;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(420);
+pub(crate) const PULL_SECRET: &str = r#"{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"cloud.openshift.com":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"registry.redhat.io":{"auth":"dXNlcjpwYXNz","email":"a@b.c"},"registry.ci.openshift.org":{"auth":"dXNlcjpwYXNz","email":"a@b.c"}}}"#;
 
 /// Runs a scenario and reports what came of it.
-pub fn scenario(name: &str, programs: &[&str], names: &[(&str, &str)], run: impl FnOnce(&Peers, &Site) -> String) {
+pub(crate) fn scenario(
+    name: &str,
+    programs: &[&str],
+    names: &[(&str, &str)],
+    run: impl FnOnce(&Peers, &Site) -> String,
+) {
     let Some(peers) = Peers::with(name, programs) else { return };
     begin(name);
     let _ = std::fs::remove_dir_all(traces());
@@ -54,18 +59,18 @@ pub fn scenario(name: &str, programs: &[&str], names: &[(&str, &str)], run: impl
 }
 
 /// What went through the relay so far.
-pub fn exchanges(site: &Site) -> Vec<Exchange> {
+pub(crate) fn exchanges(site: &Site) -> Vec<Exchange> {
     let pairs = site.relay.pairs().unwrap();
     pairs.iter().enumerate().map(|(number, pair)| Exchange::seen(number, pair)).collect()
 }
 
 /// All exchanges beside the recorded ones; panics with the first differences that nothing names.
-pub fn assert_as_recorded(site: &Site, direction: Direction) -> Comparison {
+pub(crate) fn assert_as_recorded(site: &Site, direction: Direction) -> Comparison {
     assert_as_recorded_but(site, direction, &[])
 }
 
 /// As [`assert_as_recorded`], but for what is another in this scenario alone.
-pub fn assert_as_recorded_but(site: &Site, direction: Direction, scenario: &[Row]) -> Comparison {
+pub(crate) fn assert_as_recorded_but(site: &Site, direction: Direction, scenario: &[Row]) -> Comparison {
     let comparison = compare(&exchanges(site), direction, scenario);
     let unnamed = comparison.first_unnamed();
     assert!(
@@ -78,7 +83,7 @@ pub fn assert_as_recorded_but(site: &Site, direction: Direction, scenario: &[Row
 }
 
 /// Waits until the exchanges that were answered so far are enough.
-pub fn await_exchanges(site: &Site, what: &str, enough: impl Fn(&[Exchange]) -> bool) -> Vec<Exchange> {
+pub(crate) fn await_exchanges(site: &Site, what: &str, enough: impl Fn(&[Exchange]) -> bool) -> Vec<Exchange> {
     let end = Instant::now() + PATIENCE;
     loop {
         let exchanges: Vec<Exchange> = exchanges(site).into_iter().filter(|one| one.status.is_some()).collect();
@@ -92,7 +97,7 @@ pub fn await_exchanges(site: &Site, what: &str, enough: impl Fn(&[Exchange]) -> 
 }
 
 /// The replies to steps of this type, which the service has taken, as the service defines them.
-pub fn replies(exchanges: &[Exchange], step: &str, definition: &str) -> Vec<Value> {
+pub(crate) fn replies(exchanges: &[Exchange], step: &str, definition: &str) -> Vec<Value> {
     let replies = exchanges.iter().filter(|one| one.kind().starts_with(&format!("reply {step}")));
     let taken = |one: &Exchange| {
         assert_eq!(one.status, Some(204), "{step}: {} {}", one.request.body, one.response.body);
@@ -104,7 +109,7 @@ pub fn replies(exchanges: &[Exchange], step: &str, definition: &str) -> Vec<Valu
 }
 
 /// A cluster and its infra-env.
-pub fn create(api: &Api, cluster: Value) -> (String, String) {
+pub(crate) fn create(api: &Api, cluster: Value) -> (String, String) {
     let version = cluster["openshift_version"].clone();
     let cluster = id(&api.request("POST", "/clusters", Some(cluster)));
     let mut env = infra_env(Some(&cluster));
@@ -113,7 +118,7 @@ pub fn create(api: &Api, cluster: Value) -> (String, String) {
 }
 
 /// Waits until the hosts of an infra-env are known; their ids.
-pub fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
+pub(crate) fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
     let known = |hosts: &Value| {
         let hosts = hosts.as_array().unwrap();
         hosts.len() == count && hosts.iter().all(|host| host["status"] == "known")
@@ -123,12 +128,12 @@ pub fn await_known(api: &Api, env: &str, count: usize) -> Vec<String> {
 }
 
 /// What a user does once the hosts are known, up to hosts that install.
-pub fn install(api: &Api, cluster: &str, env: &str, hosts: &[String]) {
+pub(crate) fn install(api: &Api, cluster: &str, env: &str, hosts: &[String]) {
     install_from(api, cluster, env, hosts, IMAGE_URL);
 }
 
 /// As [`install`], from another image.
-pub fn install_from(api: &Api, cluster: &str, env: &str, hosts: &[String], image: &str) {
+pub(crate) fn install_from(api: &Api, cluster: &str, env: &str, hosts: &[String], image: &str) {
     let path = format!("/clusters/{cluster}");
     api.await_state("the cluster is ready", &path, PATIENCE, |cluster| cluster["status"] == "ready");
     for host in hosts {
@@ -145,7 +150,7 @@ pub fn install_from(api: &Api, cluster: &str, env: &str, hosts: &[String], image
 }
 
 /// Waits until a host is at a stage; panics at once where it fails.
-pub fn await_stage(api: &Api, env: &str, host: &str, stage: &str) {
+pub(crate) fn await_stage(api: &Api, env: &str, host: &str, stage: &str) {
     let path = format!("/infra-envs/{env}/hosts/{host}");
     let at = |host: &Value| host["progress"]["current_stage"] == stage;
     let what = format!("the host is at {stage}");
@@ -153,7 +158,7 @@ pub fn await_stage(api: &Api, env: &str, host: &str, stage: &str) {
     assert!(at(&done), "{} {}", done["status_info"], done["progress"]);
 }
 
-pub fn single_node_cluster() -> Value {
+pub(crate) fn single_node_cluster() -> Value {
     json!({
         "name": "sno4",
         "openshift_version": "4.22",
@@ -168,7 +173,7 @@ pub fn single_node_cluster() -> Value {
     })
 }
 
-pub fn infra_env(cluster: Option<&str>) -> Value {
+pub(crate) fn infra_env(cluster: Option<&str>) -> Value {
     let mut body = json!({
         "name": "env",
         "openshift_version": "4.22",
@@ -182,7 +187,7 @@ pub fn infra_env(cluster: Option<&str>) -> Value {
     body
 }
 
-pub fn id(value: &Value) -> String {
+pub(crate) fn id(value: &Value) -> String {
     value["id"].as_str().unwrap().to_owned()
 }
 

@@ -15,7 +15,7 @@ const NAMES: &[(&str, &str)] = &[
     ("apps.ha3.example.com", "192.168.131.101"),
 ];
 
-pub fn three_hosts_cluster() -> Value {
+pub(super) fn three_hosts_cluster() -> Value {
     let mut body = single_node_cluster();
     body["name"] = "ha3".into();
     body["control_plane_count"] = 3.into();

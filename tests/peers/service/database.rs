@@ -11,10 +11,10 @@ use std::{
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65534;
-pub const USER: &str = "admin";
-pub const PORT: &str = "5432";
+pub(crate) const USER: &str = "admin";
+pub(crate) const PORT: &str = "5432";
 
-pub struct Database {
+pub(crate) struct Database {
     server: Child,
     directory: TempDir,
 }
@@ -26,7 +26,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// Whether it is installed here.
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     programs().is_some()
 }
 
@@ -38,7 +38,7 @@ fn command(program: &Path, directory: &Path) -> Command {
 }
 
 impl Database {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let programs = programs().expect("PostgreSQL is installed");
         // A socket's path must be short.
         let directory = tempfile::Builder::new().prefix("peers-pg-").tempdir_in("/tmp").unwrap();
@@ -71,7 +71,7 @@ impl Database {
     }
 
     /// What a client calls its host.
-    pub fn socket_directory(&self) -> &Path {
+    pub(crate) fn socket_directory(&self) -> &Path {
         self.directory.path()
     }
 }

@@ -1,7 +1,7 @@
 //! The real service in a namespace, with what it needs: a database, a catalogue, files of an installation.
 
-pub mod database;
-pub mod ours;
+pub(crate) mod database;
+pub(crate) mod ours;
 
 use crate::{net::Namespace, report::Peers, user::Api};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -23,14 +23,14 @@ use tempfile::TempDir;
 
 /// Answers what the service wants to know of a release image.
 const OC: &str = include_str!("oc");
-pub const VERSIONS: [(&str, &str); 2] = [("4.22", "4.22.9"), ("4.14", "4.14.71")];
+pub(crate) const VERSIONS: [(&str, &str); 2] = [("4.22", "4.22.9"), ("4.14", "4.14.71")];
 /// Where a bootstrap host finds the control plane that it has started.
-pub const CONTROL_PLANE: &str = "192.168.131.1:6443";
+pub(crate) const CONTROL_PLANE: &str = "192.168.131.1:6443";
 /// Where hosts get the image of the disk.
-pub const IMAGE_URL: &str = "http://192.168.131.1:8088/metal.raw.gz";
+pub(crate) const IMAGE_URL: &str = "http://192.168.131.1:8088/metal.raw.gz";
 
 /// What an installation of ours and of the real program needs of a bootstrap config; the service's dummies have less.
-pub fn bootstrap_config() -> Value {
+pub(crate) fn bootstrap_config() -> Value {
     let file = |path: &str, content: &str| {
         let source = format!("data:text/plain;charset=utf-8;base64,{}", BASE64_STANDARD.encode(content));
         json!({"path": path, "mode": 0o600, "contents": {"source": source}})
@@ -47,7 +47,7 @@ pub fn bootstrap_config() -> Value {
 }
 
 /// Of the control plane that a scenario plays.
-pub fn kubeconfig() -> Value {
+pub(crate) fn kubeconfig() -> Value {
     json!({
         "clusters": [{"name": "c", "cluster": {"server": format!("http://{CONTROL_PLANE}")}}],
         "contexts": [{"name": "admin", "context": {"cluster": "c", "user": "u"}}], "current-context": "admin",
@@ -55,7 +55,7 @@ pub fn kubeconfig() -> Value {
     })
 }
 
-pub fn host_config() -> Value {
+pub(crate) fn host_config() -> Value {
     json!({
         "ignition": {
             "version": "3.2.0",
@@ -69,7 +69,7 @@ pub fn host_config() -> Value {
     })
 }
 
-pub struct RealService {
+pub(crate) struct RealService {
     pub api: Api,
     process: Child,
     store: Arc<Store>,
@@ -78,7 +78,7 @@ pub struct RealService {
 }
 
 /// What a service keeps between two of its lives.
-pub struct Store {
+pub(crate) struct Store {
     database: Database,
     directory: TempDir,
 }
@@ -97,7 +97,7 @@ impl Store {
 
 /// How a service differs from the others.
 #[derive(Default)]
-pub struct Options<'a> {
+pub(crate) struct Options<'a> {
     /// Named to the hosts.
     pub base_url: String,
     pub environment: &'a [(&'a str, String)],
@@ -109,7 +109,7 @@ pub struct Options<'a> {
     pub certificate: Option<Vec<u8>>,
 }
 
-pub fn catalogue() -> (Value, Value) {
+pub(crate) fn catalogue() -> (Value, Value) {
     let os = |(minor, _): (&str, &str)| {
         json!({"openshift_version": minor, "cpu_architecture": "x86_64", "version": format!("{minor}.0"),
                "url": format!("http://192.168.131.1:8088/live-{minor}.iso")})
@@ -122,7 +122,7 @@ pub fn catalogue() -> (Value, Value) {
 }
 
 /// This machine has two processors and no fast disk: the hosts are good enough.
-pub fn requirements() -> Value {
+pub(crate) fn requirements() -> Value {
     let role = json!({"cpu_cores": 1, "ram_mib": 1024, "disk_size_gb": 10, "installation_disk_speed_threshold_ms": 10_000,
                       "network_latency_threshold_ms": 10_000, "packet_loss_percentage": 100});
     json!([{"version": "default", "master": role, "arbiter": role, "worker": role, "sno": role, "edge-worker": role}])
@@ -130,7 +130,7 @@ pub fn requirements() -> Value {
 
 impl RealService {
     /// Listens at a port of every address of the namespace.
-    pub fn start(peers: &Peers, namespace: &Namespace, port: u16, options: Options) -> Self {
+    pub(crate) fn start(peers: &Peers, namespace: &Namespace, port: u16, options: Options) -> Self {
         let store = options.store.unwrap_or_else(|| Arc::new(Store::new()));
         let at = |name: &str| store.directory.path().join(name);
         let (os_images, release_images) = catalogue();
@@ -200,15 +200,15 @@ impl RealService {
     }
 
     /// What another service can go on with once this one has ended.
-    pub fn store(&self) -> Arc<Store> {
+    pub(crate) fn store(&self) -> Arc<Store> {
         self.store.clone()
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.store.directory.path().join("log")).unwrap()).into_owned()
     }
 
-    pub fn log_end(&self) -> String {
+    pub(crate) fn log_end(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
@@ -216,7 +216,7 @@ impl RealService {
 
     /// Puts configs that can be installed in the place of the dummies, as soon as the service has written those: no program of
     /// OpenShift's is here that would make real ones.
-    pub fn replace_dummies(&mut self, cluster: &str) {
+    pub(crate) fn replace_dummies(&mut self, cluster: &str) {
         let (directory, ended) = (self.store.directory.path().join("files").join(cluster), self.ended.clone());
         self.replacer = Some(thread::spawn(move || {
             while !ended.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-pub struct OurService {
+pub(crate) struct OurService {
     pub api: Api,
     process: Child,
     directory: TempDir,
@@ -23,7 +23,7 @@ pub struct OurService {
 
 impl OurService {
     /// `more` are options of it.
-    pub fn start(site: &Site, more: &[&str]) -> Self {
+    pub(crate) fn start(site: &Site, more: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("peers-ours-").tempdir_in("/tmp").unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::create_dir(at("files")).unwrap();
@@ -74,12 +74,12 @@ impl OurService {
         panic!("landfall serve does not get ready: {}", service.log());
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
     }
 
     /// Processor time that it has used so far, in ticks.
-    pub fn ticks(&self) -> u64 {
+    pub(crate) fn ticks(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()

@@ -4,7 +4,7 @@ use super::compare::{Difference, Direction};
 
 /// A row: in which kinds of exchanges (`*` stands for anything), which leaf, and why. `value of` means leaves that both have.
 #[derive(Clone, Copy)]
-pub struct Row(pub &'static str, pub &'static str, pub &'static str);
+pub(crate) struct Row(pub &'static str, pub &'static str, pub &'static str);
 
 /// In both directions: what is another in each run.
 const VOLATILE: &[Row] = &[
@@ -124,7 +124,12 @@ const OUR_SERVICE: &[Row] = &[
 ];
 
 /// Why a difference may be; None where it may not.
-pub fn reason(direction: Direction, scenario: &[Row], kind: &str, difference: &Difference) -> Option<&'static str> {
+pub(crate) fn reason(
+    direction: Direction,
+    scenario: &[Row],
+    kind: &str,
+    difference: &Difference,
+) -> Option<&'static str> {
     let own = match direction {
         Direction::OursAtTheRealService => OURS,
         Direction::TheRealOnesAtOurs => OUR_SERVICE,

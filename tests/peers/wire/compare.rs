@@ -13,7 +13,7 @@ use std::{
 
 /// Whose requests and whose responses a scenario sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// Our agent and installer at the real service.
     OursAtTheRealService,
     /// The real agent and installer at our service.
@@ -37,7 +37,7 @@ const REAL_RESPONSES: [&str; 8] = [
 
 /// A leaf that is not the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Difference {
+pub(crate) struct Difference {
     /// Such as `request body.output.memory.usable_bytes`, an index as `[]`.
     pub leaf: String,
     pub seen: Option<String>,
@@ -46,7 +46,7 @@ pub struct Difference {
 
 /// What came of all exchanges of a scenario.
 #[derive(Default)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     pub exchanges: usize,
     pub compared: usize,
     /// Kinds without a recording, with how many there were.
@@ -59,7 +59,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// What the report of a scenario says.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let unrecorded: usize = self.unrecorded.values().sum();
         let kinds: Vec<_> = self.unrecorded.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let unrecorded = if kinds.is_empty() {
@@ -75,7 +75,7 @@ impl Comparison {
     }
 
     /// The first differences that nothing names.
-    pub fn first_unnamed(&self) -> Vec<String> {
+    pub(crate) fn first_unnamed(&self) -> Vec<String> {
         let shown = |value: &Option<String>| value.as_deref().map_or("absent".to_owned(), shortened);
         let mut told = BTreeSet::new();
         let new = self.unnamed.iter().filter(|(kind, difference)| told.insert((kind.clone(), difference.leaf.clone())));
@@ -98,13 +98,13 @@ fn shortened(text: &str) -> String {
 }
 
 /// The recorded traffic beside the workspace.
-pub fn wire() -> Option<PathBuf> {
+pub(crate) fn wire() -> Option<PathBuf> {
     let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|place| place.join("shared/data/wire"));
     places.into_iter().find(|place| place.is_dir())
 }
 
 /// Compares both sides of every exchange with those of the real programs.
-pub fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Comparison {
+pub(crate) fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row]) -> Comparison {
     let mut comparison = Comparison { exchanges: seen.len(), ..Comparison::default() };
     let Some(wire) = wire() else {
         testkit::skip::because("the recorded traffic is not beside the workspace");
@@ -242,7 +242,7 @@ fn poll_differences(
     Some(found)
 }
 
-pub fn instructions(exchange: &Exchange) -> impl Iterator<Item = &Value> {
+pub(crate) fn instructions(exchange: &Exchange) -> impl Iterator<Item = &Value> {
     exchange.response.body["instructions"].as_array().into_iter().flatten()
 }
 

@@ -12,7 +12,7 @@ const PREFIX: &str = "/api/assisted-install";
 const UUID_LENGTH: usize = 36;
 
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// Of a recorded one its directory and file.
     pub name: String,
     pub method: String,
@@ -26,7 +26,7 @@ pub struct Exchange {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub(crate) struct Side {
     /// Names in small letters.
     pub headers: Vec<(String, String)>,
     /// JSON in its strings is JSON here.
@@ -36,7 +36,7 @@ pub struct Side {
 }
 
 impl Exchange {
-    pub fn seen(number: usize, pair: &Pair) -> Self {
+    pub(crate) fn seen(number: usize, pair: &Pair) -> Self {
         let response = pair.response.as_ref();
         Self {
             status: response.and_then(|message| message.status()),
@@ -86,12 +86,12 @@ impl Exchange {
         }
     }
 
-    pub fn is(&self, method: &str, path_end: &str) -> bool {
+    pub(crate) fn is(&self, method: &str, path_end: &str) -> bool {
         self.method == method && self.path.ends_with(path_end)
     }
 
     /// What it is for: exchanges of one kind are comparable.
-    pub fn kind(&self) -> String {
+    pub(crate) fn kind(&self) -> String {
         let body = &self.request.body;
         let end = self.path.rsplit('/').next().unwrap();
         let of = |part: &str| {
@@ -131,7 +131,7 @@ impl Exchange {
     }
 
     /// Infra-env, host and cluster that it names, with the words that stand for them in a comparison.
-    pub fn identities(&self) -> Vec<(String, &'static str)> {
+    pub(crate) fn identities(&self) -> Vec<(String, &'static str)> {
         let mut found = Vec::new();
         let mut parts = self.path.split('/');
         while let Some(part) = parts.next() {
@@ -197,7 +197,7 @@ fn parts(body: &[u8]) -> Value {
 }
 
 /// The recordings of a directory below `wire`, in order.
-pub fn recordings(wire: &Path, directory: &str) -> Vec<Exchange> {
+pub(crate) fn recordings(wire: &Path, directory: &str) -> Vec<Exchange> {
     let entries = fs::read_dir(wire.join(directory)).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -8,7 +8,7 @@ const MAX_HEADERS: usize = 100;
 const MAX_BODY_BYTES: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ParseError {
+pub(crate) enum ParseError {
     #[error("the head of a message has more than {MAX_HEAD_BYTES} bytes or {MAX_HEADERS} lines")]
     LongHead,
     #[error("a body has more than {MAX_BODY_BYTES} bytes")]
@@ -27,7 +27,7 @@ pub enum ParseError {
 
 /// One message, its body as it was before it was packed and cut into chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     pub first_line: String,
     /// Names as sent.
     pub headers: Vec<(String, String)>,
@@ -37,17 +37,17 @@ pub struct Message {
 }
 
 impl Message {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         self.first_line.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()
     }
 }
 
 /// The requests in `bytes`. What is cut off at the end is left out.
-pub fn requests(bytes: &[u8]) -> Result<Vec<Message>, ParseError> {
+pub(crate) fn requests(bytes: &[u8]) -> Result<Vec<Message>, ParseError> {
     let mut reader = Reader { bytes, at: 0, closed: false };
     let mut found = Vec::new();
     while let Some(mut message) = reader.head()? {
@@ -62,7 +62,7 @@ pub fn requests(bytes: &[u8]) -> Result<Vec<Message>, ParseError> {
 }
 
 /// The responses in `bytes`, to requests of these methods; `closed` where the other side has ended the connection.
-pub fn responses(bytes: &[u8], methods: &[&str], closed: bool) -> Result<Vec<Message>, ParseError> {
+pub(crate) fn responses(bytes: &[u8], methods: &[&str], closed: bool) -> Result<Vec<Message>, ParseError> {
     let mut reader = Reader { bytes, at: 0, closed };
     let mut found = Vec::new();
     while let Some(mut message) = reader.head()? {

@@ -1,11 +1,11 @@
 //! What goes between the programs: recorded, taken apart, compared.
 
-pub mod allowed;
-pub mod compare;
-pub mod exchange;
-pub mod message;
-pub mod relay;
+pub(crate) mod allowed;
+pub(crate) mod compare;
+pub(crate) mod exchange;
+pub(crate) mod message;
+pub(crate) mod relay;
 
-pub use compare::Comparison;
-pub use exchange::Exchange;
-pub use relay::Relay;
+pub(crate) use compare::Comparison;
+pub(crate) use exchange::Exchange;
+pub(crate) use relay::Relay;

@@ -50,7 +50,7 @@ struct Connection {
 }
 
 /// Listens in a namespace until dropped.
-pub struct Relay {
+pub(crate) struct Relay {
     pub address: SocketAddr,
     connections: Arc<Mutex<Vec<Arc<Connection>>>>,
     ended: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ pub struct Relay {
 }
 
 /// A request with its response, if there is one yet.
-pub struct Pair {
+pub(crate) struct Pair {
     pub at: Instant,
     pub request: Message,
     pub response: Option<Message>,
@@ -66,7 +66,7 @@ pub struct Pair {
 
 impl Relay {
     /// Between clients of `listen` and the service at `service`, both in the same namespace.
-    pub fn start(namespace: &Namespace, listen: SocketAddr, service: SocketAddr) -> Self {
+    pub(crate) fn start(namespace: &Namespace, listen: SocketAddr, service: SocketAddr) -> Self {
         let connections = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(AtomicBool::new(false));
         let (listener, name) = (namespace.enter(|| TcpListener::bind(listen).unwrap()), namespace.0.clone());
@@ -94,7 +94,7 @@ impl Relay {
     }
 
     /// Everything so far, by the time of the requests.
-    pub fn pairs(&self) -> Result<Vec<Pair>, ParseError> {
+    pub(crate) fn pairs(&self) -> Result<Vec<Pair>, ParseError> {
         let mut pairs = Vec::new();
         for connection in self.connections.lock().unwrap().iter() {
             let (to_service, to_client) = (connection.to_service.lock().unwrap(), connection.to_client.lock().unwrap());
@@ -113,7 +113,7 @@ impl Relay {
     }
 
     /// The first bytes that each client has sent.
-    pub fn beginnings(&self, length: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn beginnings(&self, length: usize) -> Vec<Vec<u8>> {
         let all = self.connections.lock().unwrap();
         all.iter().map(|one| one.to_service.lock().unwrap().bytes.iter().take(length).copied().collect()).collect()
     }

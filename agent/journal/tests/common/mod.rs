@@ -14,13 +14,13 @@ use tempfile::TempDir;
 const JOURNALD: &str = "/lib/systemd/systemd-journald";
 
 /// Runs until it is dropped or ended.
-pub struct Journald {
+pub(crate) struct Journald {
     child: Child,
     pub directory: TempDir,
 }
 
 /// Whether a journald can be run here; says why not.
-pub fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     let why = if !nix::unistd::geteuid().is_root() {
         "this needs root"
     } else if !Path::new(JOURNALD).exists() {
@@ -34,7 +34,7 @@ pub fn can_run() -> bool {
 
 impl Journald {
     /// With variables that say how its files are laid out.
-    pub fn start(variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(variables: &[(&str, &str)]) -> Self {
         let directory = TempDir::new().unwrap();
         let at = |path: &str| directory.path().join(path);
         let machine = fs::read_to_string("/etc/machine-id").unwrap();
@@ -52,20 +52,20 @@ impl Journald {
         journald
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("run/systemd/journal/socket")
     }
 
-    pub fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         self.directory.path().join("log/journal")
     }
 
-    pub fn send(&self, fields: &[(&str, &[u8])]) {
+    pub(crate) fn send(&self, fields: &[(&str, &[u8])]) {
         Sender::new(&self.socket()).unwrap().send(fields).unwrap();
     }
 
     /// Has it archive its file and start another (SIGUSR2, systemd-journald.service(8)).
-    pub fn rotate(&self) {
+    pub(crate) fn rotate(&self) {
         self.signal(nix::sys::signal::Signal::SIGUSR2);
     }
 
@@ -75,7 +75,7 @@ impl Journald {
     }
 
     /// Ends it: its files are closed then.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.signal(nix::sys::signal::Signal::SIGTERM);
         let _ = self.child.wait();
     }
@@ -87,7 +87,7 @@ impl Drop for Journald {
     }
 }
 
-pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < Duration::from_secs(20), "no {what} after 20 s");
@@ -96,7 +96,7 @@ pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// What journalctl says about the same files.
-pub fn journalctl(directory: &Path, args: &[&str]) -> String {
+pub(crate) fn journalctl(directory: &Path, args: &[&str]) -> String {
     let mut command = Command::new("journalctl");
     let output = command.arg("--all").arg("-D").arg(directory).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

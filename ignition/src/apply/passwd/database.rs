@@ -17,7 +17,7 @@ const NSSWITCH_BYTES: u64 = 64 << 10;
 pub(super) struct Lock(#[allow(dead_code)] File);
 
 impl Lock {
-    pub fn take(root: &Root) -> io::Result<Self> {
+    pub(super) fn take(root: &Root) -> io::Result<Self> {
         let place = root.follow(LOCK)?;
         if root.stat(&place)?.is_none() {
             root.write(&place, Access { uid: 0, gid: 0, mode: 0o600 }, &[])?;
@@ -47,7 +47,7 @@ pub(super) struct Database {
 type FileError = (String, io::Error);
 
 impl Database {
-    pub fn read(root: &Root) -> Result<Self, FileError> {
+    pub(super) fn read(root: &Root) -> Result<Self, FileError> {
         let table = |path| Table::read(root, path).map_err(|source| (String::from(path), source));
         let nsswitch =
             root.read(NSSWITCH, NSSWITCH_BYTES).map_err(|source| (NSSWITCH.to_owned(), source))?.unwrap_or_default();
@@ -67,16 +67,16 @@ impl Database {
         })
     }
 
-    pub fn user(&self, name: &str) -> Option<Row> {
+    pub(super) fn user(&self, name: &str) -> Option<Row> {
         self.passwd.find(name).or_else(|| self.more_users.as_ref()?.find(name))
     }
 
-    pub fn group(&self, name: &str) -> Option<Row> {
+    pub(super) fn group(&self, name: &str) -> Option<Row> {
         self.group.find(name).or_else(|| self.more_groups.as_ref()?.find(name))
     }
 
     /// Those that are taken.
-    pub fn numbers(&self, kind: Kind) -> BTreeSet<u32> {
+    pub(super) fn numbers(&self, kind: Kind) -> BTreeSet<u32> {
         let (own, more) = match kind {
             Kind::User => (&self.passwd, &self.more_users),
             Kind::Group => (&self.group, &self.more_groups),
@@ -84,14 +84,14 @@ impl Database {
         own.rows().chain(more.iter().flat_map(Table::rows)).filter_map(|row| row.number(2)).collect()
     }
 
-    pub fn add_group(&mut self, name: &str, gid: u32, password: &str) {
+    pub(super) fn add_group(&mut self, name: &str, gid: u32, password: &str) {
         let in_group = if self.gshadow.exists() { PASSWORD_IN_SHADOW } else { password };
         self.group.push(&[name, in_group, &gid.to_string(), ""]);
         self.gshadow.push(&[name, password, "", ""]);
     }
 
     /// Gives a group that is in /etc/group another number, which its users take over, or another password.
-    pub fn change_group(&mut self, name: &str, numbers: Option<(u32, u32)>, password: Option<&str>) {
+    pub(super) fn change_group(&mut self, name: &str, numbers: Option<(u32, u32)>, password: Option<&str>) {
         let is_it = |row: &Row| row.get(0) == name;
         let before = self.group.find(name);
         let is_in_shadow = self.gshadow.exists();
@@ -127,14 +127,14 @@ impl Database {
     }
 
     /// Puts a user into these groups beside those it is in.
-    pub fn join(&mut self, user: &str, groups: &[String]) {
+    pub(super) fn join(&mut self, user: &str, groups: &[String]) {
         for table in [&mut self.group, &mut self.gshadow] {
             table.change(|row| groups.iter().any(|group| group == row.get(0)) && row.set_member(3, user, true));
         }
     }
 
     /// Puts a user into these groups and out of all others.
-    pub fn set_groups(&mut self, user: &str, groups: &[String]) {
+    pub(super) fn set_groups(&mut self, user: &str, groups: &[String]) {
         for table in [&mut self.group, &mut self.gshadow] {
             table.change(|row| {
                 let is_member = groups.iter().any(|group| group == row.get(0));
@@ -143,7 +143,7 @@ impl Database {
         }
     }
 
-    pub fn set_password(&mut self, name: &str, hash: &str, today: u64) {
+    pub(super) fn set_password(&mut self, name: &str, hash: &str, today: u64) {
         let today = today.to_string();
         if self.shadow.find(name).is_none() {
             self.shadow.push(&[name, hash, &today, "", "", "", "", "", ""]);
@@ -160,7 +160,7 @@ impl Database {
     }
 
     /// Numbers for a user's own containers, where the root hands such out. The error is the file that is full.
-    pub fn add_subordinates(
+    pub(super) fn add_subordinates(
         &mut self,
         name: &str,
         asked: Option<u32>,
@@ -184,7 +184,7 @@ impl Database {
         Ok(())
     }
 
-    pub fn save(&self, root: &Root) -> Result<(), FileError> {
+    pub(super) fn save(&self, root: &Root) -> Result<(), FileError> {
         let tables = [
             ("/etc/passwd", &self.passwd),
             ("/etc/shadow", &self.shadow),

@@ -52,21 +52,21 @@ fn wrong(message: impl Into<String>) -> Fault {
 }
 
 impl<'r> Accounts<'r> {
-    pub fn new(root: &'r Root, today: u64) -> Self {
+    pub(super) fn new(root: &'r Root, today: u64) -> Self {
         Self { root, today, lock: OnceCell::new() }
     }
 
-    pub fn user_id(&self, name: &str) -> Result<Option<u32>, ApplyError> {
+    pub(super) fn user_id(&self, name: &str) -> Result<Option<u32>, ApplyError> {
         let found = self.read().map(|database| database.user(name)?.number(2));
         found.map_err(|fault| fault.at("$.storage"))
     }
 
-    pub fn group_id(&self, name: &str) -> Result<Option<u32>, ApplyError> {
+    pub(super) fn group_id(&self, name: &str) -> Result<Option<u32>, ApplyError> {
         let found = self.read().map(|database| database.group(name)?.number(2));
         found.map_err(|fault| fault.at("$.storage"))
     }
 
-    pub fn groups(&self, groups: &[PasswdGroup<'_>]) -> Result<(), ApplyError> {
+    pub(super) fn groups(&self, groups: &[PasswdGroup<'_>]) -> Result<(), ApplyError> {
         groups.iter().enumerate().try_for_each(|(number, group)| {
             let done =
                 if group.should_exist == Some(false) { self.delete_group(&group.name) } else { self.put_group(group) };
@@ -74,7 +74,7 @@ impl<'r> Accounts<'r> {
         })
     }
 
-    pub fn users(&self, users: &[PasswdUser<'_>]) -> Result<(), ApplyError> {
+    pub(super) fn users(&self, users: &[PasswdUser<'_>]) -> Result<(), ApplyError> {
         users.iter().enumerate().try_for_each(|(number, user)| {
             let at = format!("$.passwd.users.{number}");
             let exists = || Ok(self.read()?.user(&user.name).is_some());

@@ -33,7 +33,7 @@ pub(super) struct Range {
 }
 
 impl Settings {
-    pub fn read(root: &Root) -> io::Result<Self> {
+    pub(super) fn read(root: &Root) -> io::Result<Self> {
         let text = |path| -> io::Result<String> {
             let bytes = root.read(path, FILE_BYTES)?.unwrap_or_default();
             Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -54,7 +54,7 @@ impl Settings {
         }
     }
 
-    pub fn range(&self, kind: Kind, system: bool) -> Range {
+    pub(super) fn range(&self, kind: Kind, system: bool) -> Range {
         let name = |key: &str| match kind {
             Kind::User => key.replace("ID", "UID"),
             Kind::Group => key.replace("ID", "GID"),
@@ -70,24 +70,24 @@ impl Settings {
     }
 
     /// First number, last number and how many a user gets; None if it gets none.
-    pub fn subordinate(&self, kind: Kind) -> Option<(u32, u32, u32)> {
+    pub(super) fn subordinate(&self, kind: Kind) -> Option<(u32, u32, u32)> {
         let name = if kind == Kind::User { "SUB_UID" } else { "SUB_GID" };
         let number = |key: &str, default| self.number(&format!("{name}_{key}")).unwrap_or(default);
         let count = number("COUNT", 65536);
         (count > 0).then(|| (number("MIN", 100_000), number("MAX", 600_100_000), count))
     }
 
-    pub fn has_user_groups(&self) -> bool {
+    pub(super) fn has_user_groups(&self) -> bool {
         self.login.get("USERGROUPS_ENAB").is_some_and(|value| value.eq_ignore_ascii_case("yes"))
     }
 
-    pub fn home_mode(&self) -> u32 {
+    pub(super) fn home_mode(&self) -> u32 {
         let mode = self.number("HOME_MODE").unwrap_or_else(|| 0o777 & !self.number("UMASK").unwrap_or(0o022));
         mode & 0o7777
     }
 
     /// Days of a password's least age, greatest age and warning, as shadow has them.
-    pub fn password_days(&self) -> [String; 3] {
+    pub(super) fn password_days(&self) -> [String; 3] {
         ["PASS_MIN_DAYS", "PASS_MAX_DAYS", "PASS_WARN_AGE"]
             .map(|name| self.number(name).map(|days| days.to_string()).unwrap_or_default())
     }
@@ -96,31 +96,31 @@ impl Settings {
         self.useradd.get(name).map_or(default, String::as_str).to_owned()
     }
 
-    pub fn group(&self) -> String {
+    pub(super) fn group(&self) -> String {
         self.useradd("GROUP", DEFAULT_GROUP)
     }
 
-    pub fn shell(&self) -> String {
+    pub(super) fn shell(&self) -> String {
         self.useradd("SHELL", DEFAULT_SHELL)
     }
 
-    pub fn homes(&self) -> String {
+    pub(super) fn homes(&self) -> String {
         self.useradd("HOME", "/home")
     }
 
-    pub fn skeleton(&self) -> String {
+    pub(super) fn skeleton(&self) -> String {
         self.useradd("SKEL", "/etc/skel")
     }
 
-    pub fn has_mail_spool(&self) -> bool {
+    pub(super) fn has_mail_spool(&self) -> bool {
         self.useradd("CREATE_MAIL_SPOOL", "no").eq_ignore_ascii_case("yes")
     }
 
-    pub fn has_login_records(&self) -> bool {
+    pub(super) fn has_login_records(&self) -> bool {
         !self.useradd("LOG_INIT", "yes").eq_ignore_ascii_case("no")
     }
 
-    pub fn mail_spool(&self, name: &str) -> String {
+    pub(super) fn mail_spool(&self, name: &str) -> String {
         let dir = self.login.get("MAIL_DIR").map_or("/var/mail", String::as_str);
         format!("{dir}/{name}")
     }

@@ -17,7 +17,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub fn read(root: &Root, path: &'static str) -> io::Result<Self> {
+    pub(super) fn read(root: &Root, path: &'static str) -> io::Result<Self> {
         let Some(before) = root.read(path, TABLE_BYTES)? else {
             return Ok(Self { path, access: None, before: Vec::new(), lines: Vec::new(), changed: false });
         };
@@ -31,27 +31,27 @@ impl Table {
     }
 
     /// Whether the root has it.
-    pub fn exists(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.access.is_some()
     }
 
     /// The fields of each line.
-    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         self.lines.iter().map(|line| Row::parse(line))
     }
 
     /// The line whose first field is `name`.
-    pub fn find(&self, name: &str) -> Option<Row> {
+    pub(super) fn find(&self, name: &str) -> Option<Row> {
         self.rows().find(|row| row.get(0) == name)
     }
 
-    pub fn push(&mut self, fields: &[&str]) {
+    pub(super) fn push(&mut self, fields: &[&str]) {
         self.lines.push(fields.join(":"));
         self.changed = true;
     }
 
     /// Changes the lines for which `change` returns true.
-    pub fn change(&mut self, mut change: impl FnMut(&mut Row) -> bool) {
+    pub(super) fn change(&mut self, mut change: impl FnMut(&mut Row) -> bool) {
         for line in &mut self.lines {
             let mut row = Row::parse(line);
             if change(&mut row) {
@@ -62,18 +62,18 @@ impl Table {
     }
 
     /// Writes it even if nothing has changed.
-    pub fn touch(&mut self) {
+    pub(super) fn touch(&mut self) {
         self.changed = true;
     }
 
-    pub fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str) {
         let before = self.lines.len();
         self.lines.retain(|line| Row::parse(line).get(0) != name);
         self.changed |= self.lines.len() != before;
     }
 
     /// Writes it if it has changed, and what it was beside it, as all programs do that change it.
-    pub fn save(&self, root: &Root) -> io::Result<()> {
+    pub(super) fn save(&self, root: &Root) -> io::Result<()> {
         let Some(access) = self.access.filter(|_| self.changed) else { return Ok(()) };
         let place = root.follow(self.path)?;
         let backup = root.resolve(format!("{}-", self.path))?;
@@ -93,27 +93,27 @@ impl Row {
     }
 
     /// A field; empty if there is none.
-    pub fn get(&self, field: usize) -> &str {
+    pub(super) fn get(&self, field: usize) -> &str {
         self.0.get(field).map_or("", String::as_str)
     }
 
-    pub fn number(&self, field: usize) -> Option<u32> {
+    pub(super) fn number(&self, field: usize) -> Option<u32> {
         self.get(field).parse().ok()
     }
 
-    pub fn set(&mut self, field: usize, value: &str) {
+    pub(super) fn set(&mut self, field: usize, value: &str) {
         if let Some(field) = self.0.get_mut(field) {
             *field = value.to_owned();
         }
     }
 
     /// A field that is a list of names.
-    pub fn list(&self, field: usize) -> Vec<&str> {
+    pub(super) fn list(&self, field: usize) -> Vec<&str> {
         self.get(field).split(',').filter(|name| !name.is_empty()).collect()
     }
 
     /// Puts a name into a list or takes it out; false if that changes nothing.
-    pub fn set_member(&mut self, field: usize, name: &str, is_member: bool) -> bool {
+    pub(super) fn set_member(&mut self, field: usize, name: &str, is_member: bool) -> bool {
         let mut list = self.list(field);
         if list.contains(&name) == is_member {
             return false;
