@@ -1,7 +1,7 @@
 //! Installs a host: one disk by hand, or the whole flow a service asks of a role, from its request to the reboot.
 //!
 //! A request becomes a [`plan::Plan`] (pure: no disk, no network), which [`flow`] carries out against the machine
-//! ([`host::Host`]) and the service, telling the latter how far it is ([`report`]).
+//! ([`host::Host`]) and the service, telling the latter how far it is (`report`).
 
 mod args;
 pub mod boot_order;

@@ -77,7 +77,7 @@ async fn only_boot(request: Request, next: Next) -> Response {
     Refusal::unknown_path(path).into_response()
 }
 
-/// Serves until `stop` completes, then for at most [`STOP_GRACE`] what is on its way.
+/// Serves until `stop` completes, then for at most `STOP_GRACE` what is on its way.
 pub async fn run(
     service: Arc<Service>,
     listeners: impl Into<Listeners>,

@@ -102,7 +102,7 @@ impl Service {
         }
     }
 
-    /// Lets [`Self::shared`] find it.
+    /// Lets `shared` find it.
     pub fn share(self: &Arc<Self>) {
         // It is the same every time.
         let _ = self.itself.set(Arc::downgrade(self));

@@ -73,7 +73,8 @@ fn v6(text: &[u8]) -> Option<IpAddr> {
 /// # Panics
 /// If they don't.
 #[cfg(any(test, fuzzing))]
-pub(super) fn fuzz_mcs_log(line: &[u8]) {
+#[cfg_attr(test, allow(unreachable_pub, reason = "the fuzz target calls it"))]
+pub fn fuzz_mcs_log(line: &[u8]) {
     for address in requests(line) {
         let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
         let again = format!("by address:\"{host}:1\" User-Agent:\"Ignition/2\"");

@@ -9,7 +9,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// Content of `etc/landfall/baked.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`SCHEMA_VERSION`].
+    /// `SCHEMA_VERSION`.
     pub schema_version: u32,
     /// Version of the Landfall that baked.
     pub landfall_version: String,

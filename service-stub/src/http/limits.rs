@@ -50,7 +50,7 @@ pub struct Limits {
     pub queue: Duration,
     /// Requests worked on at once.
     pub requests: usize,
-    /// Requests with a body beyond [`LARGE_BODY_BYTES`] at once: such a one may be 64 MiB, and many times that once parsed.
+    /// Requests with a body beyond `LARGE_BODY_BYTES` at once: such a one may be 64 MiB, and many times that once parsed.
     pub large_bodies: usize,
     /// Uploads at once.
     pub uploads: usize,
@@ -70,7 +70,7 @@ pub struct Limits {
     pub registrations: u32,
     /// See [`Self::registrations`].
     pub registrations_per_minute: u32,
-    /// Requests at once with a body beyond [`PARSED_BODY_BYTES`] that is read already. One beyond [`LARGE_BODY_BYTES`] is alone.
+    /// Requests at once with a body beyond `PARSED_BODY_BYTES` that is read already. One beyond `LARGE_BODY_BYTES` is alone.
     pub parsers: usize,
     /// Time for the work on a request, with the wait for a thread.
     pub work: Duration,
@@ -182,12 +182,12 @@ impl Gates {
         }
     }
 
-    /// A place for a body beyond [`LARGE_BODY_BYTES`].
+    /// A place for a body beyond `LARGE_BODY_BYTES`.
     pub(crate) async fn large_body(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.wait(&self.large_bodies, "large bodies").await
     }
 
-    /// A place to parse a body of so many bytes; a short one needs none, one beyond [`LARGE_BODY_BYTES`] all of them.
+    /// A place to parse a body of so many bytes; a short one needs none, one beyond `LARGE_BODY_BYTES` all of them.
     pub(crate) async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if body_bytes <= PARSED_BODY_BYTES {
             return Ok(None);
