@@ -23,7 +23,7 @@ pub(super) struct Decoder<'a>(pub &'a [u8]);
 
 impl<'a> Decoder<'a> {
     /// A number of any width.
-    pub(super) fn number(&mut self) -> io::Result<u64> {
+    pub(crate) fn number(&mut self) -> io::Result<u64> {
         let [width] = self.array()?;
         Ok(match width {
             0..=250 => width.into(),
@@ -35,19 +35,19 @@ impl<'a> Decoder<'a> {
     }
 
     /// One of at most 32 bits.
-    pub(super) fn u32(&mut self) -> io::Result<u32> {
+    pub(crate) fn u32(&mut self) -> io::Result<u32> {
         u32::try_from(self.number()?).map_err(|_| bad("a number is too large"))
     }
 
     /// As many bytes as are asked for.
-    pub(super) fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let (array, rest) = self.0.split_first_chunk().ok_or_else(|| bad("io error: failed to fill whole buffer"))?;
         self.0 = rest;
         Ok(*array)
     }
 
     /// As many bytes as the number before them says.
-    pub(super) fn bytes(&mut self) -> io::Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> io::Result<&'a [u8]> {
         let len = usize::try_from(self.number()?).map_err(|_| bad("a length is too large"))?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("io error: failed to fill whole buffer"))?;
         self.0 = rest;

@@ -14,7 +14,7 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
 use liblzma::write::XzEncoder;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// Where it is in a full ISO.
@@ -95,7 +95,7 @@ pub enum TableError {
 }
 
 /// A file both ISOs have: sectors it starts at, and its length in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     minimal: u32,
     full: u32,
@@ -107,9 +107,30 @@ impl Entry {
         u64::from(self.minimal) * SECTOR_BYTES
     }
 
+    fn minimal_end(&self) -> u64 {
+        self.minimal_offset() + u64::from(self.length)
+    }
+
     fn full_offset(&self) -> u64 {
         u64::from(self.full) * SECTOR_BYTES
     }
+}
+
+/// A stretch of a minimal ISO.
+enum Piece {
+    /// Bytes of its own, which are packed.
+    Packed { offset: u64, len: u64 },
+    /// What the full ISO has too.
+    File(Entry),
+}
+
+/// A minimal ISO with these files, from its start to the end of the last.
+fn pieces(entries: &[Entry]) -> impl Iterator<Item = Piece> {
+    let ends = std::iter::once(0).chain(entries.iter().map(Entry::minimal_end));
+    entries.iter().zip(ends).flat_map(|(entry, offset)| {
+        let len = entry.minimal_offset().saturating_sub(offset);
+        [Piece::Packed { offset, len }, Piece::File(*entry)]
+    })
 }
 
 /// A minimal ISO's description.
@@ -146,20 +167,20 @@ impl Data {
         minimal.rewind().map_err(rewinding)?;
 
         let mut encoder = XzEncoder::new(Vec::new(), 9);
-        let (mut offset, mut skipped_bytes) = (0, 0);
-        for entry in &entries {
-            let address = entry.minimal_offset();
-            let len = address.saturating_sub(offset);
-            let what = || format!("{len} miniso bytes");
-            copy(minimal, &mut encoder, len).map_err(|source| MinisoError::Copy { what: what(), offset, source })?;
-            offset = address.saturating_add(entry.length.into());
-            minimal.seek(SeekFrom::Start(offset)).map_err(rewinding)?;
-            skipped_bytes += u64::from(entry.length);
+        for piece in pieces(&entries) {
+            match piece {
+                Piece::Packed { offset, len } => copy(minimal, &mut encoder, len)
+                    .map_err(|source| MinisoError::Copy { what: format!("{len} miniso bytes"), offset, source })?,
+                Piece::File(entry) => {
+                    minimal.seek(SeekFrom::Start(entry.minimal_end())).map_err(rewinding)?;
+                }
+            }
         }
         io::copy(minimal, &mut encoder).map_err(rewinding)?;
         encoder.try_finish().map_err(MinisoError::Pack)?;
         let (written_bytes, packed_bytes) = (encoder.total_in(), encoder.total_out());
         let packed = encoder.finish().map_err(MinisoError::Pack)?;
+        let skipped_bytes = entries.iter().map(|entry| u64::from(entry.length)).sum();
         let statistics = Statistics { matches: minimal_files.len(), skipped_bytes, written_bytes, packed_bytes };
         Ok((Self { entries, digest: hasher.finalize().into(), packed }, statistics))
     }
@@ -169,16 +190,18 @@ impl Data {
         let stream = Stream::new_stream_decoder(XZ_MEMORY_BYTES, 0).map_err(|error| MinisoError::Pack(error.into()))?;
         let mut packed = XzDecoder::new_stream(self.packed.as_slice(), stream);
         let mut out = Hashed { out, hasher: Sha256::new(), room: MAX_ISO_BYTES };
-        let mut offset = 0;
-        for entry in &self.entries {
-            let len = entry.minimal_offset().saturating_sub(offset);
-            let what = || format!("{len} packed bytes");
-            copy(&mut packed, &mut out, len).map_err(|source| MinisoError::Copy { what: what(), offset, source })?;
-            let at = entry.full_offset();
-            let failed = |source| MinisoError::Copy { what: "full ISO file".to_owned(), offset: at, source };
-            full.seek(SeekFrom::Start(at)).map_err(failed)?;
-            copy(full, &mut out, entry.length.into()).map_err(failed)?;
-            offset = entry.minimal_offset().saturating_add(entry.length.into());
+        for piece in pieces(&self.entries) {
+            match piece {
+                Piece::Packed { offset, len } => copy(&mut packed, &mut out, len)
+                    .map_err(|source| MinisoError::Copy { what: format!("{len} packed bytes"), offset, source })?,
+                Piece::File(entry) => {
+                    let offset = entry.full_offset();
+                    let copied = full.seek(SeekFrom::Start(offset));
+                    copied
+                        .and_then(|_| copy(full, &mut out, entry.length.into()))
+                        .map_err(|source| MinisoError::Copy { what: "full ISO file".to_owned(), offset, source })?;
+                }
+            }
         }
         io::copy(&mut packed, &mut out).map_err(|source| MinisoError::Rest { what: "packed", source })?;
         let found: [u8; 32] = out.hasher.finalize().into();
@@ -243,17 +266,15 @@ fn table(
     full_files: &BTreeMap<String, Record>,
     minimal_files: &BTreeMap<String, Record>,
 ) -> Result<Vec<Entry>, MinisoError> {
-    let mut entries = Vec::new();
+    let mut entries = BTreeSet::new();
     for (path, minimal) in minimal_files {
-        let full = full_files.get(path).ok_or_else(|| MinisoError::Missing { path: path.clone() })?;
-        if full.length != minimal.length {
-            return Err(MinisoError::Lengths { path: path.clone() });
-        }
-        entries.push(Entry { minimal: minimal.address, full: full.address, length: minimal.length });
+        match full_files.get(path) {
+            None => return Err(MinisoError::Missing { path: path.clone() }),
+            Some(full) if full.length != minimal.length => return Err(MinisoError::Lengths { path: path.clone() }),
+            Some(full) => entries.insert(Entry { minimal: minimal.address, full: full.address, length: full.length }),
+        };
     }
-    entries.sort_by_key(|entry| entry.minimal);
-    entries.retain(|entry| entry.length > 0);
-    entries.dedup();
+    let entries: Vec<_> = entries.into_iter().filter(|entry| entry.length > 0).collect();
     check(&entries).map_err(MinisoError::Table)?;
     Ok(entries)
 }
@@ -262,29 +283,20 @@ fn check(entries: &[Entry]) -> Result<(), TableError> {
     if entries.is_empty() {
         return Err(TableError::Empty);
     }
-    for pair in entries.windows(2) {
-        if let [first, second] = pair
-            && first.minimal_offset() + u64::from(first.length) > second.minimal_offset()
-        {
-            return Err(TableError::Overlap { first: first.minimal_offset(), second: second.minimal_offset() });
+    match entries.iter().zip(&entries[1..]).find(|(first, second)| first.minimal_end() > second.minimal_offset()) {
+        Some((first, second)) => {
+            Err(TableError::Overlap { first: first.minimal_offset(), second: second.minimal_offset() })
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Copies `len` bytes, or fails.
 fn copy(from: &mut impl Read, to: &mut impl Write, len: u64) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES.min(usize::try_from(len).unwrap_or(BUFFER_BYTES))];
-    let mut left = len;
-    while left > 0 {
-        let room = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        let count = from.read(&mut buffer[..room])?;
-        if count == 0 {
-            let text = format!("expected to copy {len} bytes but instead copied {} bytes", len - left);
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
-        }
-        to.write_all(&buffer[..count])?;
-        left -= u64::try_from(count).unwrap_or(left);
+    let copied = io::copy(&mut from.take(len), to)?;
+    if copied < len {
+        let text = format!("expected to copy {len} bytes but instead copied {copied} bytes");
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
     }
     Ok(())
 }

@@ -17,24 +17,42 @@ pub fn unpack(data: &Data, full: &mut File, out: &mut File, rootfs_url: Option<&
     data.unpack(full, &mut buffered).context("unpacking miniso")?;
     buffered.flush().context("unpacking miniso")?;
     drop(buffered);
-    edit(out, rootfs_url).context("modifying miniso kernel args")
+    set_arguments(out, rootfs_url).context("modifying miniso kernel args")
 }
 
-/// Takes out the argument that names the full ISO, for good, and puts in where the root file system is.
-fn edit(file: &File, rootfs_url: Option<&str>) -> anyhow::Result<()> {
-    let mut live = LiveIso::from_file(file.try_clone().context("cloning a file")?)?;
-    let kargs = live.kargs()?;
-    let named = kargs.current().split_ascii_whitespace().find(|karg| karg.starts_with("coreos.liveiso="));
-    let named = named.context("minimal ISO does not have coreos.liveiso= karg")?.to_owned();
-    let default = Edit { delete: vec![named], ..Edit::default() }.apply(kargs.current())?;
-    let mut append = Vec::new();
-    if let Some(url) = rootfs_url {
-        if url.split_ascii_whitespace().count() > 1 {
-            bail!("forbidden whitespace found in '{url}'");
-        }
-        append.push(format!("coreos.live.rootfs_url={url}"));
+fn set_arguments(file: &File, rootfs_url: Option<&str>) -> anyhow::Result<()> {
+    let mut iso = LiveIso::from_file(file.try_clone().context("cloning a file")?)?;
+    let kargs = iso.kargs()?;
+    let Arguments { default, current } = Arguments::plan(kargs.current(), rootfs_url)?;
+    let mut patches = kargs.patches(&current)?;
+    patches.push(kargs::default_patch(iso.iso(), &default)?);
+    Ok(apply(file, &patches)?)
+}
+
+/// The kernel arguments of a minimal ISO.
+struct Arguments {
+    /// What a reset goes back to: nothing that names the full ISO.
+    default: String,
+    /// With the place of the root file system, if it is known.
+    current: String,
+}
+
+impl Arguments {
+    /// From those of the full ISO.
+    fn plan(full: &str, rootfs_url: Option<&str>) -> anyhow::Result<Self> {
+        let name = full.split_ascii_whitespace().find(|argument| argument.starts_with("coreos.liveiso="));
+        let name = name.context("minimal ISO does not have coreos.liveiso= karg")?.to_owned();
+        let default = Edit { delete: vec![name], ..Edit::default() }.apply(full)?;
+        let current = match rootfs_url {
+            None => default.clone(),
+            Some(url) if url.trim_ascii().contains(|c: char| c.is_ascii_whitespace()) => {
+                bail!("forbidden whitespace found in '{url}'")
+            }
+            Some(url) => {
+                let append = vec![format!("coreos.live.rootfs_url={url}")];
+                Edit { append, ..Edit::default() }.apply(&default)?
+            }
+        };
+        Ok(Self { default, current })
     }
-    let arguments = Edit { append, ..Edit::default() }.apply(&default)?;
-    apply(file, &kargs.patches(&arguments)?)?;
-    Ok(apply(file, &[kargs::default_patch(live.iso(), &default)?])?)
 }
