@@ -80,10 +80,8 @@ fn kept_partitions_survive_and_are_renumbered() {
             if let Some(offset) = damage {
                 disk.write(offset, &vec![0; usize::try_from(sector).unwrap()]);
             }
-            let options = InstallOptions {
-                changes: Changes { save_partlabels: vec!["data-*".into()], ..Default::default() },
-                ..full(&disk, &image.packed(Some("zstd")), network.path())
-            };
+            let mut options = full(&disk, &image.packed(Some("zstd")), network.path());
+            options.changes.save_partlabels = vec!["data-*".into()];
             let step = plan(&options).unwrap().steps[1].to_string();
             assert!(step.ends_with(r#": 2 ("data-2"), 7 ("data-7"), 9 ("data-9")"#), "{step}");
             let (result, events) = go(&options);
