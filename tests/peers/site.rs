@@ -9,7 +9,7 @@ use crate::{
         time_server::TimeServer,
     },
     report::Peers,
-    service::{Options, RealService},
+    service::{RealService, ServiceOptions},
     wire::Relay,
 };
 use std::{
@@ -80,9 +80,9 @@ impl Site {
         format!("http://{SERVER}:{RELAY_PORT}")
     }
 
-    pub(crate) fn real_service(&self, peers: &Peers, options: Options) -> RealService {
+    pub(crate) fn real_service(&self, peers: &Peers, options: ServiceOptions) -> RealService {
         let base_url = if options.base_url.is_empty() { self.url() } else { options.base_url.clone() };
-        RealService::start(peers, &self.server.namespace, SERVICE_PORT, Options { base_url, ..options })
+        RealService::start(peers, &self.server.namespace, SERVICE_PORT, ServiceOptions { base_url, ..options })
     }
 
     /// A host with our agent; `more` are options of it.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     net::programs::Server,
-    service::Options,
+    service::ServiceOptions,
     site::{AGENT_IMAGE, SERVER},
 };
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ const NAMES: &[(&str, &str)] = &[
 #[test]
 fn a_host_joins_a_cluster_that_is_there() {
     scenario("e: day 2, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         let import = json!({
             "name": "day2", "openshift_version": "4.22.9", "api_vip_dnsname": "api.day2.example.com",
             "openshift_cluster_id": "0b5d3f1e-1111-4222-8333-444455556666",
@@ -54,7 +54,7 @@ fn a_host_joins_a_cluster_that_is_there() {
 fn an_agent_of_another_version_is_told_to_upgrade() {
     scenario("g: upgrade-agent, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
         // An agent that registers takes the version it is told: only a service that changes has agents of another.
-        let older = site.real_service(peers, Options::default());
+        let older = site.real_service(peers, ServiceOptions::default());
         let (_, env) = create(&older.api, single_node_cluster());
         let (_host, _clock) = site.our_host(0, &env, &site.url(), &[]);
         await_exchanges(site, "an inventory", |all| all.iter().any(|one| one.kind() == "reply inventory"));
@@ -62,7 +62,7 @@ fn an_agent_of_another_version_is_told_to_upgrade() {
         drop(older);
         let newer = AGENT_IMAGE.replace(":latest", ":newer");
         let environment = [("AGENT_DOCKER_IMAGE", newer.clone())];
-        let options = Options { environment: &environment, store: Some(store), ..Options::default() };
+        let options = ServiceOptions { environment: &environment, store: Some(store), ..ServiceOptions::default() };
         let service = site.real_service(peers, options);
         let seen = await_exchanges(site, "a reply to upgrade-agent", |all| {
             all.iter().any(|one| one.kind().starts_with("reply upgrade-agent"))
@@ -84,7 +84,7 @@ fn an_agent_of_another_version_is_told_to_upgrade() {
 #[test]
 fn tang_servers_are_asked() {
     scenario("h: Tang, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         let thumbprint = site.tang("192.168.131.1:7500");
         let servers = json!([{"url": "http://192.168.131.1:7500", "thumbprint": thumbprint}]);
         let mut body = single_node_cluster();
@@ -108,7 +108,7 @@ fn tang_servers_are_asked() {
 #[test]
 fn virtual_addresses_are_leased() {
     scenario("i: DHCP leases, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         let _leases: Server = site.leases("192.168.131.200,192.168.131.220");
         let mut body = single_node_cluster();
         for (name, value) in [
@@ -138,7 +138,7 @@ fn virtual_addresses_are_leased() {
 #[test]
 fn a_tang_server_that_is_not_there_is_reported() {
     scenario("h: Tang that does not answer, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         // Nobody listens there.
         let closed =
             site.server.namespace.enter(|| TcpListener::bind("192.168.131.1:0").unwrap().local_addr().unwrap());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     host::Host,
-    service::{Options, RealService},
+    service::{RealService, ServiceOptions},
 };
 
 const NAMES: &[(&str, &str)] = &[("quay.io", "192.0.2.80")];
@@ -30,7 +30,7 @@ fn await_logs(site: &Site) {
 #[test]
 fn logs_come_after_a_failure() {
     scenario("f: logs after a failure, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let mut service = site.real_service(peers, Options::default());
+        let mut service = site.real_service(peers, ServiceOptions::default());
         let (cluster, env) = create(&service.api, single_node_cluster());
         let (_host, _clock) = site.our_host(0, &env, &site.url(), &[]);
         let hosts = await_known(&service.api, &env, 1);
@@ -56,7 +56,7 @@ fn logs_come_when_an_installation_is_cancelled() {
         &["assisted-service"],
         NAMES,
         |peers, site| {
-            let mut service = site.real_service(peers, Options::default());
+            let mut service = site.real_service(peers, ServiceOptions::default());
             let (cluster, env) = create(&service.api, single_node_cluster());
             let (host, _clock) = site.our_host(0, &env, &site.url(), &[]);
             never_ready(&host);

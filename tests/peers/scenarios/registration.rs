@@ -1,7 +1,7 @@
 //! Registering again, and being bound to a cluster.
 
 use super::*;
-use crate::service::Options;
+use crate::service::ServiceOptions;
 
 const NAMES: &[(&str, &str)] = &[("quay.io", "192.0.2.80")];
 
@@ -12,7 +12,7 @@ fn registrations(exchanges: &[Exchange]) -> usize {
 #[test]
 fn an_agent_that_was_killed_registers_again() {
     scenario("c: agent restarted, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         let (_, env) = create(&service.api, single_node_cluster());
         let (host, _clock) = site.our_host(0, &env, &site.url(), &[]);
         await_exchanges(site, "an inventory", |all| all.iter().any(|one| one.kind() == "reply inventory"));
@@ -31,7 +31,7 @@ fn an_agent_that_was_killed_registers_again() {
 #[test]
 fn a_host_is_bound_to_a_cluster_later() {
     scenario("d: bind, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let service = site.real_service(peers, Options::default());
+        let service = site.real_service(peers, ServiceOptions::default());
         let env = id(&service.api.request("POST", "/infra-envs", Some(infra_env(None))));
         let (_host, _clock) = site.our_host(2, &env, &site.url(), &[]);
         let hosts = format!("/infra-envs/{env}/hosts");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     host::Plan,
-    service::Options,
+    service::ServiceOptions,
     site::{AGENT_IMAGE, landfall},
 };
 use std::{fs, net::SocketAddr, path::Path, process::Command};
@@ -33,7 +33,7 @@ fn the_token_of_the_discovery_config_is_taken() {
         openssl(keys.path(), "ec -in private.pem -pubout -out public.pem");
         let pem = |name: &str| fs::read_to_string(keys.path().join(name)).unwrap();
         // A service with local tokens has no users; what it serves was made before.
-        let open = site.real_service(peers, Options::default());
+        let open = site.real_service(peers, ServiceOptions::default());
         let (_, env) = create(&open.api, single_node_cluster());
         let (_, other) = create(&open.api, {
             let mut body = single_node_cluster();
@@ -48,8 +48,12 @@ fn the_token_of_the_discovery_config_is_taken() {
             ("EC_PUBLIC_KEY_PEM", pem("public.pem")),
         ];
         let first = signed(keys.path(), &json!({"infra_env_id": env}));
-        let options =
-            Options { environment: &environment, token: Some(first), store: Some(store), ..Options::default() };
+        let options = ServiceOptions {
+            environment: &environment,
+            token: Some(first),
+            store: Some(store),
+            ..ServiceOptions::default()
+        };
         let service = site.real_service(peers, options);
         let (status, discovery) =
             service.api.file(&format!("/infra-envs/{env}/downloads/files?file_name=discovery.ign"));
@@ -155,11 +159,11 @@ fn the_service_is_reached_by_tls_and_name() {
             ("HTTPS_CERT_FILE", at("cert.pem")),
         ];
         let url = site.url().replace("http://192.168.131.1", "https://service.example.com");
-        let options = Options {
+        let options = ServiceOptions {
             environment: &environment,
             base_url: url.clone(),
             certificate: Some(fs::read(keys.path().join("ca.pem")).unwrap()),
-            ..Options::default()
+            ..ServiceOptions::default()
         };
         let service = site.real_service(peers, options);
         let (_, env) = create(&service.api, single_node_cluster());

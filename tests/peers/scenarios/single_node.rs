@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    service::{Options, ours::OurService},
+    service::{ServiceOptions, ours::OurService},
     site::SERVER,
 };
 
@@ -12,7 +12,7 @@ const NAMES: &[(&str, &str)] =
 #[test]
 fn ours_at_the_real_service() {
     scenario("a: single node, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
-        let mut service = site.real_service(peers, Options::default());
+        let mut service = site.real_service(peers, ServiceOptions::default());
         let cluster = id(&service.api.request("POST", "/clusters", Some(single_node_cluster())));
         let env = id(&service.api.request("POST", "/infra-envs", Some(infra_env(Some(&cluster)))));
         let (host, _clock) = site.our_host(0, &env, &site.url(), &[]);
@@ -31,7 +31,8 @@ fn ours_at_the_real_service() {
 fn ours_at_the_real_service_by_name() {
     scenario("o: single node by name, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
         let url = site.url().replace(SERVER, "service.lab");
-        let mut service = site.real_service(peers, Options { base_url: url.clone(), ..Options::default() });
+        let mut service =
+            site.real_service(peers, ServiceOptions { base_url: url.clone(), ..ServiceOptions::default() });
         let (cluster, env) = create(&service.api, single_node_cluster());
         let started = Instant::now();
         let (host, _clock) = site.our_host(0, &env, &url, &[]);

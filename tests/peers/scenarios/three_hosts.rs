@@ -3,7 +3,7 @@
 use super::{control_plane::Node, *};
 use crate::{
     host::Host,
-    service::{Options, ours::OurService},
+    service::{ServiceOptions, ours::OurService},
     site::Clock,
 };
 use std::sync::Mutex;
@@ -74,7 +74,7 @@ fn await_installed(api: &Api, cluster: &str, env: &str, nodes: &Mutex<Vec<Node>>
 fn ours_at_the_real_service_with_the_real_controller() {
     let programs = ["assisted-service", "assisted-installer-controller"];
     scenario("b: three hosts, ours at the real service", &programs, NAMES, |peers, site| {
-        let mut service = site.real_service(peers, Options::default());
+        let mut service = site.real_service(peers, ServiceOptions::default());
         let (cluster, env) = create(&service.api, three_hosts_cluster());
         let nodes = control_plane::play(site);
         let hosts: Vec<(Host, Clock)> = [0, 2, 3].map(|number| site.our_host(number, &env, &site.url(), &[])).into();

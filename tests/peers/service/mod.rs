@@ -97,7 +97,7 @@ impl Store {
 
 /// How a service differs from the others.
 #[derive(Default)]
-pub(crate) struct Options<'a> {
+pub(crate) struct ServiceOptions<'a> {
     /// Named to the hosts.
     pub base_url: String,
     pub environment: &'a [(&'a str, String)],
@@ -130,7 +130,7 @@ pub(crate) fn requirements() -> Value {
 
 impl RealService {
     /// Listens at a port of every address of the namespace.
-    pub(crate) fn start(peers: &Peers, namespace: &Namespace, port: u16, options: Options) -> Self {
+    pub(crate) fn start(peers: &Peers, namespace: &Namespace, port: u16, options: ServiceOptions) -> Self {
         let store = options.store.unwrap_or_else(|| Arc::new(Store::new()));
         let at = |name: &str| store.directory.path().join(name);
         let (os_images, release_images) = catalogue();
