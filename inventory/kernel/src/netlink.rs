@@ -1,10 +1,6 @@
 //! Requests to the kernel over netlink (netlink(7)).
 
 use crate::socket::set_words;
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NetlinkBuffer, NetlinkHeader,
-    NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator,
-};
 use nix::{
     errno::Errno,
     sys::{
@@ -21,6 +17,19 @@ use std::{
     os::fd::{AsFd, AsRawFd, RawFd},
 };
 
+// linux/netlink.h
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP_INTR: u16 = 0x10;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_NOOP: u16 = 1;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// The number of an attribute, without the flags for nested ones and for byte order.
+const NLA_TYPE_MASK: u16 = 0x3fff;
+/// Of `struct nlmsghdr`: length (4 bytes), type (2), flags (2), sequence number (4), port (4).
+const HEADER_BYTES: usize = 16;
+/// Of `struct nlattr`: length and number, 2 bytes each.
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
 /// The kernel's datagrams are 32 KiB at most, or as large as the largest message.
 const DATAGRAM_BYTES: usize = 256 << 10;
 /// `NETLINK_GET_STRICT_CHK` of linux/netlink.h.
@@ -51,6 +60,15 @@ pub struct Limits {
     pub bytes: usize,
 }
 
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Number of the message.
+    pub kind: u16,
+    /// Its structure and attributes, in the machine's byte order.
+    pub body: Vec<u8>,
+}
+
 /// How much of a table a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -70,7 +88,7 @@ impl Scope {
 /// Sends a request to rtnetlink, in the calling thread's network namespace. `each` gets the entries without their netlink headers,
 /// and may break off. Returns whether the table changed during the dump.
 pub fn ask(
-    request: impl NetlinkSerializable,
+    request: &Request,
     scope: Scope,
     sequence: u32,
     limits: Limits,
@@ -129,15 +147,10 @@ fn receive(socket: RawFd, datagram: &mut [u8]) -> nix::Result<(usize, Option<Net
     Ok((message.bytes, message.address))
 }
 
-fn encode(payload: impl NetlinkSerializable, scope: Scope, sequence: u32) -> Vec<u8> {
-    let mut header = NetlinkHeader::default();
-    header.flags = scope.flags();
-    header.sequence_number = sequence;
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(payload));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
+fn encode(request: &Request, scope: Scope, sequence: u32) -> Vec<u8> {
+    let len_bytes = u32::try_from(HEADER_BYTES + request.body.len()).unwrap_or(u32::MAX);
+    let numbers = [request.kind, scope.flags()].map(u16::to_ne_bytes).concat();
+    [&len_bytes.to_ne_bytes()[..], &numbers, &sequence.to_ne_bytes(), &[0; 4], &request.body].concat()
 }
 
 /// One message of an answer.
@@ -155,39 +168,36 @@ enum Frame<'a> {
 fn frames(datagram: &[u8], sequence: u32) -> Vec<Frame<'_>> {
     let mut found = Vec::new();
     let mut rest = datagram;
-    while let Ok(message) = NetlinkBuffer::new_checked(rest) {
-        if message.sequence_number() == sequence {
-            let inconsistent = message.flags() & NLM_F_DUMP_INTR != 0;
-            let payload = message.payload();
+    while let Some(header) = rest.first_chunk::<HEADER_BYTES>() {
+        let [l0, l1, l2, l3, k0, k1, f0, f1, s0, s1, s2, s3, ..] = *header;
+        let len_bytes = usize::try_from(u32::from_ne_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
+        let Some(payload) = rest.get(HEADER_BYTES..len_bytes) else { break };
+        if u32::from_ne_bytes([s0, s1, s2, s3]) == sequence {
+            let inconsistent = u16::from_ne_bytes([f0, f1]) & NLM_F_DUMP_INTR != 0;
             // Both carry a negative errno or 0 first.
             let errno =
                 payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes).checked_neg().unwrap_or(libc::EIO));
-            match message.message_type() {
+            match u16::from_ne_bytes([k0, k1]) {
                 NLMSG_NOOP => {}
                 NLMSG_DONE | NLMSG_ERROR if errno != 0 => found.push(Frame::Error(errno)),
                 NLMSG_DONE | NLMSG_ERROR => found.push(Frame::End { inconsistent }),
                 _ => found.push(Frame::Message { payload, inconsistent }),
             }
         }
-        let Some(aligned) = usize::try_from(message.length()).ok().and_then(|len| len.checked_next_multiple_of(4))
-        else {
-            break;
-        };
-        rest = rest.get(aligned..).unwrap_or_default();
+        rest = rest.get(len_bytes.next_multiple_of(4)..).unwrap_or_default();
     }
     found
 }
 
 /// The attributes behind a header of `header_len` bytes, up to the first malformed one.
-///
-/// Only wanted attributes are ever decoded, where netlink-packet-route's messages are parsed whole: a kernel that
-/// changes one it does not know well would cost the entire interface.
 pub fn attributes(message: &[u8], header_len: usize) -> impl Iterator<Item = (u16, &[u8])> {
-    NlasIterator::new(message.get(header_len..).unwrap_or_default()).map_while(Result::ok).filter_map(|attribute| {
-        let whole = attribute.into_inner();
-        let kind = u16::from_ne_bytes([*whole.get(2)?, *whole.get(3)?]) & netlink_packet_core::NLA_TYPE_MASK;
-        let len = usize::from(u16::from_ne_bytes([*whole.first()?, *whole.get(1)?]));
-        Some((kind, whole.get(4..len)?))
+    let mut rest = message.get(header_len..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let [l0, l1, k0, k1] = *rest.first_chunk::<ATTRIBUTE_HEADER_BYTES>()?;
+        let len_bytes = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = rest.get(ATTRIBUTE_HEADER_BYTES..len_bytes)?;
+        rest = rest.get(len_bytes.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([k0, k1]) & NLA_TYPE_MASK, value))
     })
 }
 
@@ -216,23 +226,6 @@ mod tests {
         let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
-    }
-
-    /// What a request holds.
-    struct Payload(&'static [u8]);
-
-    impl NetlinkSerializable for Payload {
-        fn message_type(&self) -> u16 {
-            18
-        }
-
-        fn buffer_len(&self) -> usize {
-            self.0.len()
-        }
-
-        fn serialize(&self, buffer: &mut [u8]) {
-            buffer.copy_from_slice(self.0);
-        }
     }
 
     #[test]
@@ -270,10 +263,17 @@ mod tests {
     #[test]
     fn requests_are_well_formed() {
         for (scope, flags) in [(Scope::Table, NLM_F_REQUEST | NLM_F_DUMP), (Scope::Entry, NLM_F_REQUEST)] {
-            let bytes = encode(Payload(b"abcde"), scope, 3);
-            let read = NetlinkBuffer::new_checked(&bytes[..]).unwrap();
-            assert_eq!((read.message_type(), read.flags(), read.sequence_number()), (18, flags, 3));
-            assert_eq!((usize::try_from(read.length()).unwrap(), read.payload()), (bytes.len(), &b"abcde"[..]));
+            let request = Request { kind: 18, body: b"abcde".to_vec() };
+            let bytes = encode(&request, scope, 3);
+            let expected = [
+                &21u32.to_ne_bytes()[..],
+                &18u16.to_ne_bytes(),
+                &flags.to_ne_bytes(),
+                &3u32.to_ne_bytes(),
+                &[0; 4],
+                b"abcde",
+            ];
+            assert_eq!(bytes, expected.concat());
         }
     }
 

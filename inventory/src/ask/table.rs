@@ -1,11 +1,8 @@
 //! The kernel's tables of links, addresses and routes, read whole.
 
-use kernel::netlink::{Limits, NetlinkError, Scope, ask};
-use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
-    address::AddressMessage,
-    link::LinkMessage,
-    route::{RouteHeader, RouteMessage},
+use kernel::{
+    netlink::{Limits, NetlinkError, Request, Scope, ask},
+    rtnetlink::{self, Family},
 };
 use std::{io, ops::ControlFlow};
 
@@ -57,18 +54,12 @@ impl Table {
         }
     }
 
-    fn message(self) -> RouteNetlinkMessage {
-        let routes = |family| {
-            let mut message = RouteMessage::default();
-            message.header.address_family = family;
-            message.header.table = RouteHeader::RT_TABLE_MAIN;
-            RouteNetlinkMessage::GetRoute(message)
-        };
+    fn request(self) -> Request {
         match self {
-            Self::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
-            Self::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
-            Self::Ipv4Routes => routes(AddressFamily::Inet),
-            Self::Ipv6Routes => routes(AddressFamily::Inet6),
+            Self::Links => rtnetlink::links(),
+            Self::Addresses => rtnetlink::addresses(),
+            Self::Ipv4Routes => rtnetlink::main_routes(Family::Inet),
+            Self::Ipv6Routes => rtnetlink::main_routes(Family::Inet6),
         }
     }
 }
@@ -84,7 +75,7 @@ pub(crate) fn dump(table: Table) -> Result<Vec<u8>, DumpError> {
             push_message(&mut bytes, payload);
             ControlFlow::Continue(())
         };
-        let changed = ask(table.message(), Scope::Table, attempt, limits, push).map_err(|error| match error {
+        let changed = ask(&table.request(), Scope::Table, attempt, limits, push).map_err(|error| match error {
             NetlinkError::Io(source) => DumpError::Io { what, source },
             NetlinkError::TooLong { .. } => DumpError::TooLong { what },
             NetlinkError::Truncated { len_bytes } => DumpError::Truncated { what, len_bytes },

@@ -5,6 +5,7 @@
 use super::NET;
 use crate::{Root, smbios::Smbios};
 use api::Interface;
+use kernel::order;
 use std::{collections::BTreeMap, path::Path};
 
 const SLOTS: &str = "/sys/bus/pci/slots";
@@ -89,7 +90,7 @@ fn plan(ports: &[Port], firmware: &Firmware) -> BTreeMap<String, String> {
         }
     }
     for (slot, mut ports) in by_slot {
-        ports.sort_by_key(|port| (port.path.first().copied(), port.dev_port, &port.name));
+        order::sort_by_key(&mut ports, |port| (port.path.first().copied(), port.dev_port, &port.name));
         for (index, port) in ports.into_iter().enumerate() {
             let name = format!("p{slot}p{}", index + 1);
             if let Some(own) = port.path.first() {

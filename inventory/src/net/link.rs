@@ -2,41 +2,20 @@
 
 use super::NET;
 use crate::Root;
-use kernel::{
-    bytes::text,
-    netlink::{attributes, u32_of},
-};
-use netlink_packet_route::{
-    AddressFamily,
-    address::AddressHeader,
-    link::{LinkFlags, LinkHeader},
-};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use kernel::rtnetlink;
 
-const LINK_HEADER_BYTES: usize = 16;
-const ADDRESS_HEADER_BYTES: usize = 8;
-// linux/if_link.h
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_CARRIER: u16 = 33;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_SLAVE_KIND: u16 = 4;
-const IFLA_INFO_SLAVE_DATA: u16 = 5;
-const IFLA_BOND_SLAVE_PERM_HWADDR: u16 = 4;
-// linux/if_addr.h
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
+// linux/if.h
+const IFF_UP: u32 = 1;
+const IFF_LOOPBACK: u32 = 8;
 
 /// Flags with the names they are reported by, in that order.
-const FLAG_NAMES: [(LinkFlags, &str); 6] = [
-    (LinkFlags::Up, "up"),
-    (LinkFlags::Broadcast, "broadcast"),
-    (LinkFlags::Loopback, "loopback"),
-    (LinkFlags::Pointopoint, "pointtopoint"),
-    (LinkFlags::Multicast, "multicast"),
-    (LinkFlags::Running, "running"),
+const FLAG_NAMES: [(u32, &str); 6] = [
+    (IFF_UP, "up"),
+    (2, "broadcast"),
+    (IFF_LOOPBACK, "loopback"),
+    (0x10, "pointtopoint"),
+    (0x1000, "multicast"),
+    (0x40, "running"),
 ];
 
 /// A network interface as the kernel has it.
@@ -46,7 +25,8 @@ pub(crate) struct Link {
     pub name: String,
     /// Bytes.
     pub mtu: u32,
-    pub flags: LinkFlags,
+    /// `IFF_` flags.
+    pub flags: u32,
     /// Lower case with colons; a bond's port has its permanent one. `None` for all zeros or none.
     pub mac: Option<String>,
     /// The kernel's kind of a virtual link.
@@ -56,73 +36,27 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn flag_names(&self) -> Vec<String> {
-        FLAG_NAMES.iter().filter(|(flag, _)| self.flags.contains(*flag)).map(|(_, name)| (*name).to_owned()).collect()
+        FLAG_NAMES.iter().filter(|(flag, _)| self.flags & flag != 0).map(|(_, name)| (*name).to_owned()).collect()
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
-        self.flags.contains(LinkFlags::Loopback)
+        self.flags & IFF_LOOPBACK != 0
     }
 }
 
-/// An address of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    /// Index of the link.
-    pub link: u32,
-    pub ip: IpAddr,
-    pub prefix_len: u8,
-}
-
-/// `RTM_NEWLINK`.
+/// The link of a netlink message.
 pub(crate) fn parse_link(message: &[u8]) -> Option<Link> {
-    let header = LinkHeader::parse(message).ok()?;
-    let (mut name, mut mtu, mut mac, mut kind, mut carrier) = (None, 0, None, None, false);
-    for (attribute, value) in attributes(message, LINK_HEADER_BYTES) {
-        match attribute {
-            IFLA_IFNAME => name = Some(text(value)),
-            IFLA_MTU => mtu = u32_of(value).unwrap_or(0),
-            IFLA_ADDRESS if mac.is_none() => mac = mac_text(value),
-            IFLA_CARRIER => carrier = value == [1],
-            IFLA_LINKINFO => {
-                let info: Vec<_> = attributes(value, 0).collect();
-                let find = |wanted| info.iter().find(|(attribute, _)| *attribute == wanted).map(|(_, value)| *value);
-                kind = find(IFLA_INFO_KIND).map(text);
-                if find(IFLA_INFO_SLAVE_KIND).is_some_and(|value| text(value) == "bond") {
-                    let port = attributes(find(IFLA_INFO_SLAVE_DATA).unwrap_or_default(), 0);
-                    let permanent = port.filter(|(attribute, _)| *attribute == IFLA_BOND_SLAVE_PERM_HWADDR);
-                    mac = permanent.filter_map(|(_, value)| mac_text(value)).next().or(mac);
-                }
-            }
-            _ => {}
-        }
-    }
-    // A link that is down has no carrier, whatever its driver thinks.
-    let has_carrier = carrier && header.flags.contains(LinkFlags::Up);
-    Some(Link { index: header.index, name: name?, mtu, flags: header.flags, mac, kind, has_carrier })
-}
-
-/// `RTM_NEWADDR`: the local address, which on a point-to-point link is not the one the message is named by.
-pub(crate) fn parse_address(message: &[u8]) -> Option<Address> {
-    let header = AddressHeader::parse(message).ok()?;
-    let find = |wanted| attributes(message, ADDRESS_HEADER_BYTES).find(|(attribute, _)| *attribute == wanted);
-    let (_, value) = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS))?;
-    Some(Address { link: header.index, ip: ip_of(header.family, value)?, prefix_len: header.prefix_len })
-}
-
-/// An address of the family's length.
-pub(crate) fn ip_of(family: AddressFamily, value: &[u8]) -> Option<IpAddr> {
-    match family {
-        AddressFamily::Inet => Some(Ipv4Addr::from(<[u8; 4]>::try_from(value).ok()?).into()),
-        AddressFamily::Inet6 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(value).ok()?).into()),
-        _ => None,
-    }
-}
-
-fn mac_text(bytes: &[u8]) -> Option<String> {
-    if bytes.iter().all(|byte| *byte == 0) {
-        return None;
-    }
-    Some(kernel::hex::colons(bytes))
+    let link = rtnetlink::Link::parse(message)?;
+    Some(Link {
+        index: link.index,
+        name: link.name,
+        mtu: link.mtu,
+        flags: link.flags,
+        mac: link.address.map(|address| kernel::hex::colons(&address)),
+        kind: link.kind,
+        // A link that is down has no carrier, whatever its driver thinks.
+        has_carrier: link.has_carrier && link.flags & IFF_UP != 0,
+    })
 }
 
 /// All links that a tree's sysfs lists.
@@ -143,7 +77,7 @@ fn sysfs_link(root: &Root, name: String) -> Option<Link> {
     Some(Link {
         index: root.number(format!("{dir}/ifindex")).unwrap_or(0),
         mtu: root.number(format!("{dir}/mtu")).unwrap_or(0),
-        flags: LinkFlags::from_bits_retain(flags.unwrap_or(0)),
+        flags: flags.unwrap_or(0),
         mac: mac("bonding_slave/perm_hwaddr").or_else(|| mac("address")),
         kind: sysfs_kind(root, &dir),
         has_carrier: attribute("carrier").as_deref() == Some("1"),
@@ -167,6 +101,17 @@ fn sysfs_kind(root: &Root, dir: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::attribute;
+
+    // linux/if_link.h
+    const IFLA_ADDRESS: u16 = 1;
+    const IFLA_IFNAME: u16 = 3;
+    const IFLA_MTU: u16 = 4;
+    const IFLA_LINKINFO: u16 = 18;
+    const IFLA_CARRIER: u16 = 33;
+    const IFLA_INFO_KIND: u16 = 1;
+    const IFLA_INFO_SLAVE_KIND: u16 = 4;
+    const IFLA_INFO_SLAVE_DATA: u16 = 5;
+    const IFLA_BOND_SLAVE_PERM_HWADDR: u16 = 4;
 
     /// `struct ifinfomsg` for link 4 with these flags.
     fn link(flags: u32, attributes: &[Vec<u8>]) -> Vec<u8> {
@@ -214,16 +159,5 @@ mod tests {
         assert!(parse_link(&link(1, &parts)).unwrap().has_carrier);
         assert_eq!(parse_link(&link(1, &[])), None);
         assert_eq!(parse_link(&[0; 15]), None);
-    }
-
-    #[test]
-    fn addresses() {
-        let peer = attribute(IFA_ADDRESS, &[10, 0, 0, 2]);
-        let local = attribute(IFA_LOCAL, &[10, 0, 0, 1]);
-        let message = [&[2, 32, 0, 0][..], &7u32.to_ne_bytes(), &peer, &local].concat();
-        let expected = Address { link: 7, ip: [10, 0, 0, 1].into(), prefix_len: 32 };
-        assert_eq!(parse_address(&message), Some(expected));
-        let short = [&[10, 64, 0, 0][..], &7u32.to_ne_bytes(), &peer].concat();
-        assert_eq!(parse_address(&short), None);
     }
 }

@@ -14,8 +14,8 @@ use crate::{
     ask::{Question, Table, messages},
 };
 use api::{Interface, Route};
-use link::{Address, Link};
-use route::RouteEntry;
+use kernel::{order, rtnetlink};
+use link::Link;
 use std::{collections::BTreeMap, net::IpAddr};
 
 const NET: &str = "/sys/class/net";
@@ -38,7 +38,7 @@ pub(crate) fn network(root: &Root) -> Network {
     };
     let mut routes = parsed(&ipv4_routes, route::parse_route);
     routes.extend(parsed(&ipv6_routes, route::parse_route));
-    assemble(root, links, &parsed(&addresses, link::parse_address), &routes)
+    assemble(root, links, &parsed(&addresses, rtnetlink::Address::parse), &routes)
 }
 
 /// The MAC addresses of all interfaces, from sysfs alone.
@@ -64,8 +64,13 @@ fn parsed<T>(table: &[u8], parse: impl Fn(&[u8]) -> Option<T>) -> Vec<T> {
     messages(table).filter_map(parse).collect()
 }
 
-fn assemble(root: &Root, mut links: Vec<Link>, addresses: &[Address], routes: &[RouteEntry]) -> Network {
-    links.sort_by(|a, b| (a.index, &a.name).cmp(&(b.index, &b.name)));
+fn assemble(
+    root: &Root,
+    mut links: Vec<Link>,
+    addresses: &[rtnetlink::Address],
+    routes: &[rtnetlink::Route],
+) -> Network {
+    order::sort_by(&mut links, |a, b| (a.index, &a.name).cmp(&(b.index, &b.name)));
     let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).collect();
     let speeds = root.measured(&links.iter().map(|link| format!("{NET}/{}/speed", link.name)).collect::<Vec<_>>());
     let with_speed = |(link, speed): (&Link, Option<String>)| Interface {
@@ -77,10 +82,10 @@ fn assemble(root: &Root, mut links: Vec<Link>, addresses: &[Address], routes: &[
     Network { interfaces, routes }
 }
 
-fn interface(root: &Root, link: &Link, addresses: &[Address], routes: &[RouteEntry]) -> Interface {
+fn interface(root: &Root, link: &Link, addresses: &[rtnetlink::Address], routes: &[rtnetlink::Route]) -> Interface {
     let sys = format!("{NET}/{}", link.name);
     let own = || addresses.iter().filter(|address| address.link == link.index);
-    let text = |address: &Address| match address.ip {
+    let text = |address: &rtnetlink::Address| match address.ip {
         IpAddr::V4(ip) => (!ip.is_link_local()).then(|| format!("{ip}/{}", address.prefix_len)),
         IpAddr::V6(ip) if ip.is_unicast_link_local() => None,
         IpAddr::V6(ip) => {
@@ -175,7 +180,8 @@ mod tests {
     fn addresses_and_routes_come_together() {
         let tree = machine();
         let links = link::from_sysfs(&tree.root());
-        let address = |link, ip: &str, prefix_len| Address { link, ip: ip.parse().unwrap(), prefix_len };
+        let address =
+            |link, ip: &str, prefix_len| rtnetlink::Address { link, ip: ip.parse().unwrap(), prefix_len, flags: 0 };
         let addresses = [
             address(3, "192.168.127.10", 24),
             address(3, "169.254.3.4", 16),
@@ -183,13 +189,10 @@ mod tests {
             address(3, "fd00:127::10", 128),
             address(3, "fd00:99::10", 128),
         ];
-        let advertised = RouteEntry {
-            destination: "fd00:127::".parse().unwrap(),
-            prefix_len: 64,
-            gateway: None,
+        let advertised = rtnetlink::Route {
             link: Some(3),
-            metric: 100,
-            by_router: true,
+            is_by_router: true,
+            ..rtnetlink::Route::new("fd00:127::".parse().unwrap(), 64)
         };
         let found = assemble(&tree.root(), links, &addresses, &[advertised]);
         assert_eq!(found.interfaces[2].ipv4_addresses, ["192.168.127.10/24"]);

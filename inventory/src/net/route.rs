@@ -1,119 +1,28 @@
 //! Main-table routes (docs/compatibility.md#routes). Pure.
 
-use super::link::ip_of;
 use api::Route;
-use kernel::netlink::{attributes, u32_of};
-use netlink_packet_route::{
-    AddressFamily,
-    route::{RouteFlags, RouteHeader, RouteProtocol, RouteType},
+use kernel::{
+    order,
+    rtnetlink::{self, MAIN_TABLE},
 };
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
 };
 
-const HEADER_BYTES: usize = 12;
-// linux/rtnetlink.h
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_PRIORITY: u16 = 6;
-const RTA_MULTIPATH: u16 = 9;
-const RTA_TABLE: u16 = 15;
-const RTA_VIA: u16 = 18;
-/// `struct rtnexthop`: length (2 bytes), flags, hops, interface index (4 bytes), attributes.
-const NEXT_HOP_BYTES: usize = 8;
-
-/// A route of the main table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RouteEntry {
-    pub destination: IpAddr,
-    pub prefix_len: u8,
-    pub gateway: Option<IpAddr>,
-    /// Index of the output interface; of the first next hop if there are several.
-    pub link: Option<u32>,
-    pub metric: u32,
-    /// Learnt from a router advertisement.
-    pub by_router: bool,
-}
-
-/// `RTM_NEWROUTE`; `None` for other tables, cached routes, and those that lead nowhere (blackhole and the like).
-pub(crate) fn parse_route(message: &[u8]) -> Option<RouteEntry> {
-    let header = RouteHeader::parse(message).ok()?;
-    let is_dead_end =
-        matches!(header.kind, RouteType::BlackHole | RouteType::Unreachable | RouteType::Prohibit | RouteType::Throw);
-    if is_dead_end || header.flags.contains(RouteFlags::Cloned) {
-        return None;
-    }
-    let mut destination = match header.address_family {
-        AddressFamily::Inet => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        AddressFamily::Inet6 => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-        _ => return None,
-    };
-    let (mut table, mut metric, mut first_hop) = (u32::from(header.table), 0, None);
-    let mut own = Hop::default();
-    for (attribute, value) in attributes(message, HEADER_BYTES) {
-        match attribute {
-            RTA_DST => destination = ip_of(header.address_family, value)?,
-            RTA_PRIORITY => metric = u32_of(value)?,
-            RTA_TABLE => table = u32_of(value)?,
-            RTA_MULTIPATH => first_hop = Hop::first(header.address_family, value),
-            _ => own.take(header.address_family, attribute, value),
-        }
-    }
-    if table != u32::from(RouteHeader::RT_TABLE_MAIN) {
-        return None;
-    }
-    let hop = first_hop.unwrap_or(own);
-    Some(RouteEntry {
-        destination,
-        prefix_len: header.destination_prefix_length,
-        gateway: hop.gateway,
-        link: hop.link,
-        metric,
-        by_router: header.protocol == RouteProtocol::Ra,
-    })
-}
-
-#[derive(Default)]
-struct Hop {
-    gateway: Option<IpAddr>,
-    link: Option<u32>,
-}
-
-impl Hop {
-    fn take(&mut self, family: AddressFamily, attribute: u16, value: &[u8]) {
-        match attribute {
-            RTA_OIF => self.link = u32_of(value),
-            RTA_GATEWAY => self.gateway = ip_of(family, value),
-            // A gateway of the other family: its family in two bytes, then the address.
-            RTA_VIA => {
-                self.gateway = value.split_first_chunk::<2>().and_then(|(family, address)| {
-                    let family = u8::try_from(u16::from_ne_bytes(*family)).ok()?;
-                    ip_of(AddressFamily::from(family), address)
-                });
-            }
-            _ => {}
-        }
-    }
-
-    fn first(family: AddressFamily, hops: &[u8]) -> Option<Self> {
-        let len = usize::from(u16::from_ne_bytes([*hops.first()?, *hops.get(1)?]));
-        let hop = hops.get(..len)?;
-        let mut found = Self { gateway: None, link: u32_of(hop.get(4..NEXT_HOP_BYTES)?) };
-        for (attribute, value) in attributes(hop, NEXT_HOP_BYTES) {
-            found.take(family, attribute, value);
-        }
-        Some(found)
-    }
+/// The route of a netlink message; `None` for other tables, cached routes, and those that lead nowhere (blackhole and the like).
+pub(crate) fn parse_route(message: &[u8]) -> Option<rtnetlink::Route> {
+    rtnetlink::Route::parse(message).filter(|route| route.table == MAIN_TABLE && !route.is_dead_end && !route.is_cached)
 }
 
 /// The routes whose interface is known, IPv4 first, in an order that does not depend on when they were made.
-pub(crate) fn report(routes: &[RouteEntry], names: &BTreeMap<u32, &str>) -> Vec<Route> {
-    let mut known: Vec<(&RouteEntry, &str)> =
+pub(crate) fn report(routes: &[rtnetlink::Route], names: &BTreeMap<u32, &str>) -> Vec<Route> {
+    let mut known: Vec<(&rtnetlink::Route, &str)> =
         routes.iter().filter_map(|route| Some((route, *names.get(&route.link?)?))).collect();
-    known.sort_by_key(|(route, name)| (route.destination, route.prefix_len, route.metric, *name, route.gateway));
-    let to_wire = |(route, name): (&RouteEntry, &str)| Route {
+    order::sort_by_key(&mut known, |(route, name)| {
+        (route.destination, route.prefix_len, route.metric, *name, route.gateway)
+    });
+    let to_wire = |(route, name): (&rtnetlink::Route, &str)| Route {
         destination: route.destination.to_string(),
         family: if route.destination.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 },
         gateway: route.gateway.map(|gateway| gateway.to_string()).unwrap_or_default(),
@@ -125,16 +34,17 @@ pub(crate) fn report(routes: &[RouteEntry], names: &BTreeMap<u32, &str>) -> Vec<
 
 /// The length of the advertised prefix that an address lies in. An address leased by DHCPv6 has length 128 itself, while the
 /// network it is in is only known from the router.
-pub(crate) fn advertised_prefix_len(address: Ipv6Addr, link: u32, routes: &[RouteEntry]) -> Option<u8> {
-    let contains = |route: &&RouteEntry| match route.destination {
+pub(crate) fn advertised_prefix_len(address: Ipv6Addr, link: u32, routes: &[rtnetlink::Route]) -> Option<u8> {
+    let contains = |route: &&rtnetlink::Route| match route.destination {
         IpAddr::V6(network) => {
             let shift = 128 - u32::from(route.prefix_len);
             network.to_bits().checked_shr(shift) == address.to_bits().checked_shr(shift)
         }
         IpAddr::V4(_) => false,
     };
-    let on_link =
-        |route: &&RouteEntry| route.by_router && route.link == Some(link) && (1..=128).contains(&route.prefix_len);
+    let on_link = |route: &&rtnetlink::Route| {
+        route.is_by_router && route.link == Some(link) && (1..=128).contains(&route.prefix_len)
+    };
     routes.iter().filter(on_link).find(contains).map(|route| route.prefix_len)
 }
 
@@ -142,10 +52,16 @@ pub(crate) fn advertised_prefix_len(address: Ipv6Addr, link: u32, routes: &[Rout
 mod tests {
     use super::*;
     use crate::testing::attribute;
-    use proptest::prelude::*;
+
+    // linux/rtnetlink.h
+    const RTA_DST: u16 = 1;
+    const RTA_OIF: u16 = 4;
+    const RTA_GATEWAY: u16 = 5;
+    const RTA_PRIORITY: u16 = 6;
+    const RTA_TABLE: u16 = 15;
 
     /// `struct rtmsg`: family, destination length, …, table, protocol, scope, type, flags.
-    fn route(family: u8, len: u8, kind: u8, flags: u32, attributes: &[Vec<u8>]) -> Option<RouteEntry> {
+    fn route(family: u8, len: u8, kind: u8, flags: u32, attributes: &[Vec<u8>]) -> Option<rtnetlink::Route> {
         parse_route(&[&[family, len, 0, 0, 254, 9, 0, kind][..], &flags.to_ne_bytes(), &attributes.concat()].concat())
     }
 
@@ -170,21 +86,6 @@ mod tests {
     }
 
     #[test]
-    fn several_next_hops_and_other_families() {
-        let hop = |link: u32, gateway: [u8; 4]| {
-            let gateway = attribute(RTA_GATEWAY, &gateway);
-            [&16u16.to_ne_bytes()[..], &[0, 0], &link.to_ne_bytes(), &gateway].concat()
-        };
-        let multipath = attribute(RTA_MULTIPATH, &[hop(3, [10, 0, 0, 1]), hop(4, [10, 0, 0, 2])].concat());
-        let found = route(2, 0, 1, 0, &[multipath]).unwrap();
-        assert_eq!((found.link, found.gateway), (Some(3), Some([10, 0, 0, 1].into())));
-        let via =
-            attribute(RTA_VIA, &[&10u16.to_ne_bytes()[..], &"fe80::1".parse::<Ipv6Addr>().unwrap().octets()].concat());
-        let found = route(2, 0, 1, 0, &[attribute(RTA_OIF, &2u32.to_ne_bytes()), via]).unwrap();
-        assert_eq!(found.gateway, Some("fe80::1".parse().unwrap()));
-    }
-
-    #[test]
     fn what_is_no_route_of_a_host() {
         let oif = attribute(RTA_OIF, &1u32.to_ne_bytes());
         assert!(route(2, 0, 1, 0, std::slice::from_ref(&oif)).is_some());
@@ -199,13 +100,10 @@ mod tests {
 
     #[test]
     fn order_and_metrics() {
-        let entry = |ip: &str, metric| RouteEntry {
-            destination: ip.parse().unwrap(),
-            prefix_len: 0,
-            gateway: None,
+        let entry = |ip: &str, metric| rtnetlink::Route {
             link: Some(1),
             metric,
-            by_router: false,
+            ..rtnetlink::Route::new(ip.parse().unwrap(), 0)
         };
         let names = BTreeMap::from([(1, "e")]);
         let routes =
@@ -216,40 +114,17 @@ mod tests {
 
     #[test]
     fn prefixes_by_router_only() {
-        let entry = |ip: &str, prefix_len, by_router| RouteEntry {
-            destination: ip.parse().unwrap(),
-            prefix_len,
-            gateway: None,
+        let entry = |ip: &str, prefix_len, is_by_router| rtnetlink::Route {
             link: Some(2),
-            metric: 0,
-            by_router,
+            is_by_router,
+            ..rtnetlink::Route::new(ip.parse().unwrap(), prefix_len)
         };
         let address = "fd00:1::5".parse().unwrap();
-        let of = |routes: &[RouteEntry]| advertised_prefix_len(address, 2, routes);
+        let of = |routes: &[rtnetlink::Route]| advertised_prefix_len(address, 2, routes);
         assert_eq!(of(&[entry("::", 0, true), entry("fd00:1::", 48, false), entry("fd00:1::", 64, true)]), Some(64));
         assert_eq!(of(&[entry("fd00:2::", 64, true)]), None);
         assert_eq!(of(&[entry("fd00:1::5", 128, true)]), Some(128));
         assert_eq!(of(&[entry("fd00:1::5", 255, true)]), None);
         assert_eq!(advertised_prefix_len(address, 3, &[entry("fd00:1::", 64, true)]), None);
-    }
-
-    proptest! {
-        #[test]
-        fn noise_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            crate::net::link::parse_link(&bytes);
-            crate::net::link::parse_address(&bytes);
-            parse_route(&bytes);
-        }
-
-        #[test]
-        fn noisy_attributes_never_panic(kinds in prop::collection::vec((0u16..64, prop::collection::vec(any::<u8>(), 0..40)), 0..8)) {
-            let mut bytes = vec![2, 24, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
-            for (kind, value) in kinds {
-                bytes.extend(attribute(kind, &value));
-            }
-            parse_route(&bytes);
-            crate::net::link::parse_link(&bytes);
-            crate::net::link::parse_address(&bytes);
-        }
     }
 }

@@ -5,6 +5,7 @@ use super::{
     netlink,
     report::{Code, Finding, Station},
 };
+use kernel::order;
 use std::net::IpAddr;
 
 // linux/if_addr.h
@@ -50,13 +51,13 @@ pub(super) fn addresses(interfaces: &[Interface], addresses: &[netlink::Address]
                 interface: interface.name.clone(),
                 is_up: interface.state == State::Up,
                 ip: address.ip,
-                prefix_bits: address.prefix_bits,
+                prefix_bits: address.prefix_len,
                 has_failed,
                 is_tentative: !has_failed && address.flags & TENTATIVE != 0 && address.flags & OPTIMISTIC == 0,
             })
         })
         .collect();
-    known.sort_by(|a, b| (&a.interface, a.ip).cmp(&(&b.interface, b.ip)));
+    order::sort_by(&mut known, |a, b| (&a.interface, a.ip).cmp(&(&b.interface, b.ip)));
     known
 }
 
@@ -123,7 +124,7 @@ mod tests {
     fn judged(entries: &[(&str, u32)]) -> Finding {
         let entries: Vec<_> = entries
             .iter()
-            .map(|(ip, flags)| netlink::Address { link: 2, ip: ip.parse().unwrap(), prefix_bits: 24, flags: *flags })
+            .map(|(ip, flags)| netlink::Address { link: 2, ip: ip.parse().unwrap(), prefix_len: 24, flags: *flags })
             .collect();
         judge(&[ens3()], &addresses(&[ens3()], &entries))
     }

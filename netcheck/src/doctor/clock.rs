@@ -6,6 +6,7 @@ use super::{
     tls::is_clocks_fault,
 };
 use crate::files::read_text;
+use kernel::order;
 use std::{fs, path::Path};
 use time::{Duration, OffsetDateTime};
 
@@ -60,7 +61,7 @@ impl ClockFacts {
         let mut offsets: Vec<_> =
             self.servers.iter().filter_map(|(name, offset)| Some((*offset.as_ref().ok()?, name.clone()))).collect();
         // One that is wrong among several does not decide.
-        offsets.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
+        order::sort_by(&mut offsets, |(a, _), (b, _)| a.0.total_cmp(&b.0));
         let median = offsets.get(offsets.len() / 2).cloned();
         median.or_else(|| {
             let (theirs, ours) = self.date?;
@@ -78,7 +79,7 @@ pub(super) fn chrony_servers(path: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory.trim()).into_iter().flatten().flatten();
         let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "sources"));
-        files.sort();
+        order::sort(&mut files);
         servers.extend(files.iter().flat_map(|path| sources(&read(path))));
     }
     servers.dedup();

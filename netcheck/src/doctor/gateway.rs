@@ -134,14 +134,9 @@ mod tests {
 
     fn destination(gateway: Option<&str>) -> Destination {
         let route = Route {
-            is_ipv4: true,
-            prefix_bits: 0,
-            is_main: true,
-            is_local: false,
-            is_dead_end: false,
             gateway: gateway.map(|text| text.parse().unwrap()),
             link: Some(2),
-            metric: 0,
+            ..Route::new("0.0.0.0".parse().unwrap(), 0)
         };
         Destination { what: "the service", ip: "203.0.113.7".parse().unwrap(), route: Some(route) }
     }

@@ -5,11 +5,14 @@ use super::{
     report::{Code, Finding, Station},
 };
 use api::Mac;
+use kernel::order;
 use std::{fmt, fs, path::Path};
 
 const IFF_UP: u32 = 1;
 const IFF_LOOPBACK: u32 = 8;
 const IFF_LOWER_UP: u32 = 1 << 16;
+/// `IF_OPER_DORMANT` (RFC 2863): waits for an event outside.
+const DORMANT: u8 = 5;
 /// ARPHRD_ numbers of Ethernet and InfiniBand.
 const CABLED: [u16; 2] = [1, 32];
 
@@ -68,7 +71,7 @@ pub(super) fn interfaces(links: &[Link], sysfs: &Path) -> Vec<Interface> {
     if counted.is_empty() {
         counted = links.iter().filter(|link| !is_loopback(link)).collect();
     }
-    counted.sort_by_key(|link| link.index);
+    order::sort_by_key(&mut counted, |link| link.index);
     counted.into_iter().map(|link| interface(link, sysfs)).collect()
 }
 
@@ -77,7 +80,7 @@ fn interface(link: &Link, sysfs: &Path) -> Interface {
         State::SwitchedOff
     } else if link.flags & IFF_LOWER_UP == 0 {
         State::NoCarrier
-    } else if link.is_dormant {
+    } else if link.state == DORMANT {
         State::Waiting
     } else {
         State::Up
@@ -85,7 +88,7 @@ fn interface(link: &Link, sysfs: &Path) -> Interface {
     Interface {
         index: link.index,
         name: link.name.clone(),
-        mac: link.mac,
+        mac: link.address.as_deref().and_then(|address| address.try_into().ok()).map(Mac),
         state,
         speed_mbps: speed(link, sysfs),
         is_port: link.master.is_some(),

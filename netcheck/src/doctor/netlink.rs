@@ -2,16 +2,14 @@
 //! calling thread's.
 
 use super::Error;
-use api::Mac;
-use kernel::netlink::{Limits, NetlinkError, Scope, ask};
-use netlink_packet_core::{NlaBuffer, NlasIterator, Parseable, ParseableParametrized};
-use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
-    address::{AddressAttribute, AddressHeader, AddressMessage},
-    link::{self, LinkAttribute, LinkHeader, LinkInfo, LinkMessage},
-    route::{RouteAddress, RouteAttribute, RouteHeader, RouteLwEnCapType, RouteMessage, RouteType, RouteVia},
+use kernel::{
+    netlink::{Limits, NetlinkError, Request, Scope, ask},
+    order,
+    rtnetlink::{self, MAIN_TABLE},
 };
 use std::{io, net::IpAddr, ops::ControlFlow};
+
+pub(super) use kernel::rtnetlink::{Address, Link, Route};
 
 /// The kernel answers at once; this is for one that never does.
 const TIMEOUT_S: i64 = 2;
@@ -19,189 +17,27 @@ const TIMEOUT_S: i64 = 2;
 const MAX_ENTRIES: usize = 100_000;
 const SEQUENCE: u32 = 1;
 
-// Lengths of `struct ifinfomsg`, `ifaddrmsg`, `rtmsg`; attributes follow.
-const LINK_BYTES: usize = 16;
-const ADDRESS_BYTES: usize = 8;
-const ROUTE_BYTES: usize = 12;
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Link {
-    pub index: u32,
-    pub name: String,
-    /// ARPHRD_ number.
-    pub technology: u16,
-    /// IFF_ flags.
-    pub flags: u32,
-    pub mac: Option<Mac>,
-    /// Waits for an event outside (RFC 2863).
-    pub is_dormant: bool,
-    /// What software interface it is (`bond`, `vlan`); absent on hardware.
-    pub kind: Option<String>,
-    /// The interface that it is a port of.
-    pub master: Option<u32>,
-}
-
-impl Link {
-    fn parse(entry: &[u8]) -> Option<Self> {
-        let header = LinkHeader::parse(entry).ok()?;
-        let mut link = Self {
-            index: header.index,
-            technology: header.link_layer_type.into(),
-            flags: header.flags.bits(),
-            ..Self::default()
-        };
-        let parse = |raw| LinkAttribute::parse_with_param(&raw, header.interface_family).ok();
-        for attribute in attributes(entry, LINK_BYTES).filter_map(parse) {
-            match attribute {
-                LinkAttribute::Address(octets) => link.mac = octets.try_into().ok().map(Mac),
-                LinkAttribute::IfName(name) => link.name = name,
-                LinkAttribute::Controller(index) => link.master = Some(index),
-                LinkAttribute::OperState(state) => link.is_dormant = state == link::State::Dormant,
-                LinkAttribute::LinkInfo(facts) => {
-                    link.kind = facts.iter().find_map(|fact| match fact {
-                        LinkInfo::Kind(kind) => Some(kind.to_string()),
-                        _ => None,
-                    });
-                }
-                _ => {}
-            }
-        }
-        (!link.name.is_empty()).then_some(link)
-    }
-}
-
-/// An address of an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub link: u32,
-    pub ip: IpAddr,
-    pub prefix_bits: u8,
-    /// IFA_F_ flags.
-    pub flags: u32,
-}
-
-impl Address {
-    fn parse(entry: &[u8]) -> Option<Self> {
-        let header = AddressHeader::parse(entry).ok()?;
-        let (mut local, mut address, mut flags) = (None, None, u32::from(header.flags.bits()));
-        for attribute in attributes(entry, ADDRESS_BYTES).filter_map(|raw| AddressAttribute::parse(&raw).ok()) {
-            match attribute {
-                // On a point-to-point link the first is the other end's.
-                AddressAttribute::Address(ip) => address = Some(ip),
-                AddressAttribute::Local(ip) => local = Some(ip),
-                AddressAttribute::Flags(all) => flags = all.bits(),
-                _ => {}
-            }
-        }
-        Some(Self { link: header.index, ip: local.or(address)?, prefix_bits: header.prefix_len, flags })
-    }
-}
-
-/// A way for packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
-    /// IPv4 or IPv6.
-    pub is_ipv4: bool,
-    /// Length of the destination's prefix; 0 for a default route.
-    pub prefix_bits: u8,
-    /// In the main table.
-    pub is_main: bool,
-    /// To an address of our own.
-    pub is_local: bool,
-    /// Leads nowhere: blackhole, unreachable, prohibit, throw.
-    pub is_dead_end: bool,
-    /// Next hop; absent where the destination is a neighbour.
-    pub gateway: Option<IpAddr>,
-    pub link: Option<u32>,
-    /// Lower wins.
-    pub metric: u32,
-}
-
-impl Route {
-    /// Of several next hops the first is taken.
-    fn parse(entry: &[u8]) -> Option<Self> {
-        let header = RouteHeader::parse(entry).ok()?;
-        let is_ipv4 = match header.address_family {
-            AddressFamily::Inet => true,
-            AddressFamily::Inet6 => false,
-            _ => return None,
-        };
-        let main = RouteHeader::RT_TABLE_MAIN;
-        let mut route = Self {
-            is_ipv4,
-            prefix_bits: header.destination_prefix_length,
-            is_main: header.table == main,
-            is_local: header.kind == RouteType::Local,
-            is_dead_end: matches!(
-                header.kind,
-                RouteType::BlackHole | RouteType::Unreachable | RouteType::Prohibit | RouteType::Throw
-            ),
-            gateway: None,
-            link: None,
-            metric: 0,
-        };
-        let context = (header.address_family, header.kind, RouteLwEnCapType::None);
-        let parse = |raw| RouteAttribute::parse_with_param(&raw, context).ok();
-        for attribute in attributes(entry, ROUTE_BYTES).filter_map(parse) {
-            match attribute {
-                RouteAttribute::Priority(metric) => route.metric = metric,
-                RouteAttribute::Table(table) => route.is_main = table == u32::from(main),
-                RouteAttribute::MultiPath(hops) => {
-                    let Some(first) = hops.into_iter().next() else { continue };
-                    route.link = Some(first.interface_index);
-                    first.attributes.into_iter().for_each(|attribute| route.take_hop(attribute));
-                }
-                other => route.take_hop(other),
-            }
-        }
-        Some(route)
-    }
-
-    fn take_hop(&mut self, attribute: RouteAttribute) {
-        match attribute {
-            RouteAttribute::Oif(index) => self.link = Some(index),
-            RouteAttribute::Gateway(RouteAddress::Inet(v4)) | RouteAttribute::Via(RouteVia::Inet(v4)) => {
-                self.gateway = Some(v4.into());
-            }
-            RouteAttribute::Gateway(RouteAddress::Inet6(v6)) | RouteAttribute::Via(RouteVia::Inet6(v6)) => {
-                self.gateway = Some(v6.into());
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The attributes behind the header of an entry. Callers take one that can't be decoded, because this kernel writes it in another
-/// way, as absent: a message parsed as a whole would be lost with it.
-fn attributes(entry: &[u8], header_bytes: usize) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
-    NlasIterator::new(entry.get(header_bytes..).unwrap_or_default()).map_while(Result::ok)
-}
-
 pub(super) fn links() -> Result<Vec<Link>, Error> {
-    table(RouteNetlinkMessage::GetLink(LinkMessage::default()), Scope::Table, "interfaces", Link::parse)
+    table(&rtnetlink::links(), Scope::Table, "interfaces", Link::parse)
 }
 
 pub(super) fn addresses() -> Result<Vec<Address>, Error> {
-    table(RouteNetlinkMessage::GetAddress(AddressMessage::default()), Scope::Table, "addresses", Address::parse)
+    table(&rtnetlink::addresses(), Scope::Table, "addresses", Address::parse)
 }
 
 /// Default routes of the main table, the preferred first.
 pub(super) fn default_routes() -> Result<Vec<Route>, Error> {
-    let request = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-    let mut routes = table(request, Scope::Table, "routes", Route::parse)?;
-    routes.retain(|route| route.prefix_bits == 0 && route.is_main && !route.is_dead_end && route.link.is_some());
-    routes.sort_by_key(|route| (!route.is_ipv4, route.metric, route.gateway));
+    let mut routes = table(&rtnetlink::routes(), Scope::Table, "routes", Route::parse)?;
+    routes.retain(|route| {
+        route.prefix_len == 0 && route.table == MAIN_TABLE && !route.is_dead_end && route.link.is_some()
+    });
+    order::sort_by_key(&mut routes, |route| (route.destination.is_ipv6(), route.metric, route.gateway));
     Ok(routes)
 }
 
 /// The way to an address; `None` where the kernel has none.
 pub(super) fn route_to(destination: IpAddr) -> Result<Option<Route>, Error> {
-    let mut message = RouteMessage::default();
-    let (family, bits) = if destination.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
-    message.header.address_family = family;
-    message.header.destination_prefix_length = bits;
-    message.attributes.push(RouteAttribute::Destination(destination.into()));
-    match table(RouteNetlinkMessage::GetRoute(message), Scope::Entry, "a route", Route::parse) {
+    match table(&rtnetlink::route_to(destination), Scope::Entry, "a route", Route::parse) {
         Ok(routes) => Ok(routes.into_iter().next().filter(|route| !route.is_dead_end)),
         Err(Error::Netlink { source, .. }) if leads_nowhere(&source) => Ok(None),
         Err(error) => Err(error),
@@ -213,7 +49,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
 }
 
 fn table<T>(
-    request: RouteNetlinkMessage,
+    request: &Request,
     scope: Scope,
     what: &'static str,
     parse: impl Fn(&[u8]) -> Option<T>,
@@ -228,96 +64,5 @@ fn table<T>(
         Ok(_) => Ok(found),
         Err(NetlinkError::Io(source)) => Err(Error::Netlink { what, source }),
         Err(error) => Err(Error::Netlink { what, source: io::Error::other(error) }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(value.len() + 4).unwrap();
-        let mut bytes = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
-
-    #[test]
-    fn entries_are_read() {
-        let mut link =
-            [&[0; 2][..], &1u16.to_ne_bytes(), &3u32.to_ne_bytes(), &0x1003u32.to_ne_bytes(), &[0; 4]].concat();
-        // A table of VLANs nobody can read.
-        link.extend(attribute(26, &[1, 2, 3]));
-        link.extend(attribute(3, b"bond0\0"));
-        link.extend(attribute(1, &[2, 0, 0, 0, 0, 1]));
-        link.extend(attribute(16, &[5]));
-        link.extend(attribute(0x8000 | 18, &attribute(1, b"bond\0")));
-        let expected = Link {
-            index: 3,
-            name: "bond0".into(),
-            technology: 1,
-            flags: 0x1003,
-            mac: Some(Mac([2, 0, 0, 0, 0, 1])),
-            is_dormant: true,
-            kind: Some("bond".into()),
-            master: None,
-        };
-        assert_eq!(Link::parse(&link), Some(expected));
-
-        let mut address = [&[2, 32, 0x80, 0][..], &3u32.to_ne_bytes()].concat();
-        address.extend(attribute(1, &[10, 0, 0, 2]));
-        address.extend(attribute(2, &[10, 0, 0, 1]));
-        address.extend(attribute(8, &0x280u32.to_ne_bytes()));
-        let expected = Address { link: 3, ip: [10, 0, 0, 1].into(), prefix_bits: 32, flags: 0x280 };
-        assert_eq!(Address::parse(&address), Some(expected));
-    }
-
-    #[test]
-    fn routes_lead_to_their_first_hop() {
-        let header = [2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
-        let route = |attributes: &[Vec<u8>]| Route::parse(&[&header[..], &attributes.concat()].concat()).unwrap();
-        let link = |index: u32| attribute(4, &index.to_ne_bytes());
-        let plain = Route {
-            is_ipv4: true,
-            prefix_bits: 0,
-            is_main: true,
-            is_local: false,
-            is_dead_end: false,
-            gateway: Some([10, 0, 0, 1].into()),
-            link: Some(3),
-            metric: 100,
-        };
-        let metric = || attribute(6, &100u32.to_ne_bytes());
-        assert_eq!(route(&[metric(), attribute(5, &[10, 0, 0, 1]), link(3)]), plain);
-        let hop = |last, index: u32| {
-            let gateway = attribute(5, &[10, 0, 0, last]);
-            [&[16, 0, 0, 0][..], &index.to_ne_bytes(), &gateway].concat()
-        };
-        assert_eq!(route(&[metric(), attribute(9, &[hop(1, 3), hop(2, 4)].concat())]), plain);
-        let sixth: IpAddr = "fe80::1".parse().unwrap();
-        let via = [&10u16.to_ne_bytes()[..], &[0xfe, 0x80], &[0; 13], &[1]].concat();
-        assert_eq!(route(&[metric(), attribute(18, &via), link(3)]), Route { gateway: Some(sixth), ..plain });
-        let elsewhere = [metric(), attribute(5, &[10, 0, 0, 1]), link(3), attribute(15, &1000u32.to_ne_bytes())];
-        assert_eq!(route(&elsewhere), Route { is_main: false, ..plain });
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = (Link::parse(&bytes), Address::parse(&bytes), Route::parse(&bytes));
-        }
-
-        #[test]
-        fn any_attributes_are_survived(
-            family in prop::sample::select(vec![2u8, 10, 0]),
-            kinds in prop::collection::vec((0u16..70, prop::collection::vec(any::<u8>(), 0..40)), 0..8),
-        ) {
-            let attributes: Vec<u8> = kinds.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
-            let entry = |header_bytes: usize| [&[family][..], &vec![0; header_bytes - 1], &attributes].concat();
-            let _ = Link::parse(&entry(LINK_BYTES));
-            let _ = Address::parse(&entry(ADDRESS_BYTES));
-            let _ = Route::parse(&entry(ROUTE_BYTES));
-        }
     }
 }
