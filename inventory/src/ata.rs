@@ -1,7 +1,7 @@
 //! What an ATA disk says of itself and of its health: IDENTIFY DEVICE (ACS-4 7.13.6) and the SMART attributes that all makers
 //! have, though no standard does (SFF-8035i). Pure; the bytes are hostile.
 
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 
 const SECTOR_BYTES: usize = 512;
@@ -25,7 +25,8 @@ const VERSIONS: [&str; 11] = [
 const INTEGRITY: u8 = 0xa5;
 
 /// An ATA disk, from IDENTIFY DEVICE.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtaIdentity {
     /// Model number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +70,8 @@ pub struct AtaIdentity {
 }
 
 /// SMART attributes of an ATA disk.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtaHealth {
     /// Temperature, °C.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +84,8 @@ pub struct AtaHealth {
 }
 
 /// A SMART attribute. What its values mean is the maker's business.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AtaAttribute {
     /// Number of the attribute.
     pub id: u8,
@@ -165,7 +168,7 @@ pub(crate) fn parse_health(data: &[u8], thresholds: Option<&[u8]>) -> Option<Ata
     let threshold = |id: u8| thresholds.iter().flatten().find(|row| row[0] == id).map(|row| row[1]);
     let mut attributes: Vec<_> =
         rows.iter().filter(|row| row[0] != 0).map(|row| attribute(row, threshold(row[0]))).collect();
-    attributes.sort_by_key(|attribute| attribute.id);
+    order::sort_by_key(&mut attributes, |attribute| attribute.id);
     attributes.dedup_by_key(|attribute| attribute.id);
     let lowest_byte = |id: u8| attributes.iter().find(|a| a.id == id).map(|a| a.raw.to_le_bytes()[0]);
     Some(AtaHealth {

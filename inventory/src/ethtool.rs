@@ -2,6 +2,7 @@
 //! which is taken to be this one's.
 
 use kernel::bytes::ne32;
+use kernel::order;
 use std::collections::BTreeMap;
 
 /// `ETH_GSTRING_LEN`
@@ -51,7 +52,7 @@ pub(crate) fn parse_features(names: &[u8], blocks: &[u8]) -> Vec<Feature> {
         Some(Feature { name: text(name)?, is_on: is_set(2)?, is_fixed: !is_set(0)? || is_set(3)? })
     };
     let mut features: Vec<_> = names.chunks_exact(NAME_BYTES).enumerate().filter_map(feature).collect();
-    features.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut features, |a, b| a.name.cmp(&b.name));
     features
 }
 

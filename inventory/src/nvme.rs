@@ -2,7 +2,6 @@
 //! bytes are hostile.
 
 use kernel::bytes::{le16, le32, le128};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const IDENTIFY_BYTES: usize = 4096;
@@ -15,7 +14,8 @@ const WARNINGS: [&str; 6] =
     ["spare low", "temperature", "reliability degraded", "read only", "backup failed", "persistent memory unreliable"];
 
 /// An NVMe controller, from Identify Controller.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NvmeIdentity {
     /// PCI vendor id of the maker, four hexadecimal digits.
     pub pci_vendor: String,
@@ -63,7 +63,8 @@ pub struct NvmeIdentity {
 }
 
 /// SMART / Health Information of an NVMe controller. Counters are of its whole life.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NvmeHealth {
     /// What is wrong, in the specification's order; empty if nothing is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

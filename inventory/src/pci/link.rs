@@ -2,7 +2,6 @@
 
 use super::Function;
 use crate::Root;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +9,8 @@ use std::{
 };
 
 /// A PCI Express link (`current_link_speed` and its like in sysfs).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
     /// Speed of a lane now, GT/s.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,14 +7,14 @@ pub use link::Link;
 
 use crate::Root;
 use names::{Ids, Names};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
 pub(crate) const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// A PCI function, from /sys/bus/pci/devices. Names are those of the machine's pci.ids, and absent without it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Function {
     /// Domain, bus, device and function: `0000:3b:00.0`.
     pub address: String,
@@ -87,7 +87,8 @@ pub struct Function {
 }
 
 /// Single-root I/O virtualization of a physical function.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sriov {
     /// Virtual functions the hardware can have, `sriov_totalvfs`.
     pub max_virtual_functions: u32,
@@ -97,7 +98,8 @@ pub struct Sriov {
 }
 
 /// Errors counted since boot (PCI Express 6.2; Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Aer {
     /// Errors the link corrected by itself.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,12 +2,12 @@
 
 use super::{lists, processors::CPUS};
 use crate::Root;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Caches of one level, type and size (/sys/devices/system/cpu/cpu*/cache).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cache {
     /// Level: 1 is next to the core.
     pub level: u32,

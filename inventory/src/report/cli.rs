@@ -124,10 +124,10 @@ impl Report {
         if let Some(Command::Diff(diff)) = &self.command {
             return diff.output();
         }
-        let schema = schema::report();
         if self.schema {
-            return Ok((serde_json::to_string_pretty(&schema)? + "\n", 0));
+            return Ok((schema::TEXT.to_owned(), 0));
         }
+        let schema = schema::report();
         let shape = Shape::new(&schema);
         // Before anything is asked: a mistake in the file should not take a minute to learn of.
         let expectation = self.expect.as_deref().map(|path| read_expectation(path, &shape)).transpose()?;

@@ -6,7 +6,7 @@ use crate::{
     ask::Question,
     nvme::{self, NvmeHealth, NvmeIdentity},
 };
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
@@ -30,7 +30,8 @@ const SERIAL: [&str; 5] = ["board_tracer", "serialnum", "serial_num", "serial_nu
 const DRIVER_VERSION: [&str; 4] = ["lpfc_drvr_version", "driver_version", "host_driver_version", "hba_driver_version"];
 
 /// An NVMe controller: a drive's, or a connection to a remote one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NvmeController {
     /// Kernel name, such as nvme0.
     pub name: String,
@@ -73,7 +74,8 @@ pub struct NvmeController {
 }
 
 /// An adapter with a SCSI host for each of its ports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StorageAdapter {
     /// PCI address of its function.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +106,8 @@ pub struct StorageAdapter {
 }
 
 /// A Fibre Channel port (/sys/class/fc_host).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FibreChannelPort {
     /// Kernel name, such as host2.
     pub name: String,
@@ -125,7 +128,7 @@ pub struct FibreChannelPort {
 /// By number.
 pub(super) fn nvme_controllers(root: &Root) -> Vec<NvmeController> {
     let mut names = root.list(NVME);
-    names.sort_by_key(|name| numbered(name, "nvme"));
+    order::sort_by_key(&mut names, |name| numbered(name, "nvme"));
     let questions = names.iter().flat_map(|name| {
         let controller = || name.clone();
         [Question::NvmeController { controller: controller() }, Question::NvmeHealth { controller: controller() }]
@@ -148,7 +151,7 @@ pub(super) fn nvme_controllers_of(root: &Root, parent: &Path) -> Vec<String> {
     let name = root.resolve(parent).and_then(|sys| Some(sys.file_name()?.to_str()?.to_owned()));
     let mut names: Vec<String> = name.into_iter().chain(root.list(parent)).collect();
     names.retain(|name| numbered(name, "nvme").is_some());
-    names.sort_by_key(|name| numbered(name, "nvme"));
+    order::sort_by_key(&mut names, |name| numbered(name, "nvme"));
     names.dedup();
     names
 }
@@ -188,7 +191,7 @@ fn nvme_controller(
 pub(super) fn storage_adapters(root: &Root) -> Vec<StorageAdapter> {
     let mut adapters: BTreeMap<(bool, Option<String>, Option<String>), StorageAdapter> = BTreeMap::new();
     let mut hosts: Vec<_> = root.list(SCSI_HOSTS).into_iter().filter_map(|name| numbered(&name, "host")).collect();
-    hosts.sort_unstable();
+    order::sort(&mut hosts);
     for number in hosts {
         let dir = format!("{SCSI_HOSTS}/host{number}");
         let Some(sys) = root.resolve(&dir) else { continue };

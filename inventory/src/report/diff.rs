@@ -5,6 +5,7 @@ use super::{
     expect::{found_text, join},
     fields,
 };
+use kernel::order;
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -39,7 +40,7 @@ impl fmt::Display for Change {
 pub(super) fn changes(before: &Value, after: &Value, measured: bool) -> Vec<Change> {
     let mut changes = Vec::new();
     Walk { measured, changes: &mut changes }.value("", &by_name(before), &by_name(after));
-    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    order::sort_by(&mut changes, |a, b| a.path.cmp(&b.path));
     changes
 }
 

@@ -5,6 +5,7 @@ use super::{
     fields,
     schema::Shape,
 };
+use kernel::order;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -135,7 +136,7 @@ impl Reader<'_> {
             fields.push((key.span().start, name.to_owned(), self.check(value, &shape, &path)?));
         }
         // As written: the map has sorted them.
-        fields.sort_by_key(|(at, ..)| *at);
+        order::sort_by_key(&mut fields, |(at, ..)| *at);
         Ok(fields.into_iter().map(|(_, name, check)| (name, check)).collect())
     }
 

@@ -1,6 +1,7 @@
 //! What sort of fact a field is, by its name: what tells the elements of a list apart, what belongs to one machine alone,
 //! and what changes while nothing was changed.
 
+use kernel::order;
 use serde_json::{Map, Value};
 
 /// Names of fields that together tell what an element is.
@@ -125,7 +126,7 @@ pub(super) fn is_handle(name: &str) -> bool {
 pub(super) fn telling(lists: [&[Value]; 2]) -> Option<Names> {
     let tells = |names: &[&str], list: &[Value]| {
         let mut values: Vec<_> = list.iter().map(|element| known_as(names, element)).collect();
-        values.sort();
+        order::sort(&mut values);
         values.iter().all(Option::is_some) && values.windows(2).all(|pair| pair[0] != pair[1])
     };
     KNOWN_BY.into_iter().find(|names| lists.iter().all(|list| tells(names, list)))

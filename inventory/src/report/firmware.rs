@@ -5,7 +5,7 @@ use crate::{
     Root,
     smbios::{Bios, BootStatus, Smbios},
 };
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 
 const EFI: &str = "/sys/firmware/efi";
@@ -25,7 +25,8 @@ const STATUSES: [&str; 9] = [
 ];
 
 /// The firmware.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Firmware {
     /// Its maker and version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,8 @@ pub struct Firmware {
 }
 
 /// Firmware that UEFI can update (/sys/firmware/efi/esrt).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FirmwareResource {
     /// GUID of what the firmware is for.
     pub class: String,
@@ -118,7 +120,7 @@ fn resources(root: &Root) -> Vec<FirmwareResource> {
         })
     };
     let mut found: Vec<FirmwareResource> = root.list(&entries).into_iter().filter_map(resource).collect();
-    found.sort_unstable();
+    order::sort(&mut found);
     found
 }
 

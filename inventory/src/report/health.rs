@@ -5,14 +5,14 @@ use super::{
     sensors::{self, SensorChip, ThermalZone},
 };
 use crate::{Root, pci::Function};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const SUPPLIES: &str = "/sys/class/power_supply";
 const PCI_ERRORS: &str = "/sys/devices/system/edac/pci";
 
 /// Measurements and sums of counters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// Since the kernel booted, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,8 @@ pub struct Health {
 }
 
 /// A power supply (/sys/class/power_supply).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PowerSupply {
     /// The kernel's name of it.
     pub name: String,

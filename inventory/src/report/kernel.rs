@@ -1,11 +1,11 @@
 //! The kernel that runs: its release, arguments and time source.
 
 use crate::Root;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kernel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// Release as `uname -r` tells it, from /proc/sys/kernel/osrelease.
     #[serde(skip_serializing_if = "Option::is_none")]

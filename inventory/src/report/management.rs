@@ -1,11 +1,11 @@
 //! The management controller (BMC): what it is, and where it is reached.
 
 use crate::{Root, bmc};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A management controller that speaks IPMI, over the machine's system interface.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ManagementController {
     /// Firmware version such as 2.88, from Get Device ID (IPMI 2.0 20.1).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,8 @@ pub struct ManagementController {
 }
 
 /// A channel of the controller that leads to a network (IPMI 2.0 23.2).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Channel {
     /// 1 to 12.
     pub number: u8,

@@ -4,7 +4,6 @@ use crate::{
     Root, possible_bytes,
     smbios::{MemoryArray, MemoryDevice, Smbios},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -13,7 +12,8 @@ const CONTROLLERS: &str = "/sys/devices/system/edac/mc";
 const MAX_MODULES: usize = 1024;
 
 /// The memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Sum of all modules of the system memory, bytes (SMBIOS type 17).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,8 @@ pub struct Memory {
 }
 
 /// A fact of the modules with more than one value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mismatch {
     /// Name of the fact.
     pub name: String,
@@ -60,7 +61,8 @@ pub struct Mismatch {
 }
 
 /// A memory controller (/sys/devices/system/edac/mc; Documentation/admin-guide/RAS/main.rst).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemoryController {
     /// The kernel's name of it: `mc0`.
     pub name: String,
@@ -82,7 +84,8 @@ pub struct MemoryController {
 }
 
 /// A module, or a rank of one, whose errors are counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CountedModule {
     /// The kernel's name of it: `dimm0`, `rank3`.
     pub name: String,

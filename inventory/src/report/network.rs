@@ -2,7 +2,7 @@
 
 use super::place::{is_virtual, pci_address};
 use crate::{Root, ask::Question, ethtool};
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
@@ -10,7 +10,8 @@ const NET: &str = "/sys/class/net";
 const INFINIBAND: &str = "/sys/class/infiniband";
 
 /// Network hardware.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Network {
     /// Interfaces of network cards, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -21,7 +22,8 @@ pub struct Network {
 }
 
 /// An interface that is a port of a network card.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetworkPort {
     /// Kernel name.
     pub name: String,
@@ -91,7 +93,8 @@ pub struct NetworkPort {
 }
 
 /// An InfiniBand or RoCE device (/sys/class/infiniband).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RdmaDevice {
     /// Kernel name.
     pub name: String,
@@ -116,7 +119,8 @@ pub struct RdmaDevice {
 }
 
 /// A port of an InfiniBand or RoCE device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RdmaPort {
     /// Number, from 1 on.
     pub name: String,
@@ -228,7 +232,7 @@ fn rdma_device(root: &Root, name: String) -> RdmaDevice {
     let dir = format!("{INFINIBAND}/{name}");
     let text = |file: &str| root.attribute(format!("{dir}/{file}")).filter(|text| !text.is_empty());
     let mut numbers = root.list(format!("{dir}/ports"));
-    numbers.sort_by_key(|number| number.parse::<u32>().unwrap_or(u32::MAX));
+    order::sort_by_key(&mut numbers, |number| number.parse::<u32>().unwrap_or(u32::MAX));
     // States are told as `4: ACTIVE`.
     let word = |text: Option<String>| text.map(|text| text.rsplit(": ").next().unwrap_or_default().to_owned());
     let port = |number: String| {

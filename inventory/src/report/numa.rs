@@ -1,13 +1,14 @@
 //! NUMA nodes: which memory is near to which CPUs.
 
 use crate::Root;
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 
 const NODES: &str = "/sys/devices/system/node";
 
 /// A NUMA node (/sys/devices/system/node).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NumaNode {
     /// Number.
     pub id: u32,
@@ -26,7 +27,8 @@ pub struct NumaNode {
 }
 
 /// Huge pages of a size.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HugePages {
     /// Size of one, bytes.
     pub page_bytes: u64,
@@ -48,7 +50,7 @@ pub(super) fn nodes(root: &Root) -> Vec<NumaNode> {
         })
     };
     let mut nodes: Vec<NumaNode> = root.list(NODES).into_iter().filter_map(node).collect();
-    nodes.sort_unstable_by_key(|node| node.id);
+    order::sort_by_key(&mut nodes, |node| node.id);
     nodes
 }
 
@@ -69,7 +71,7 @@ fn huge_pages(root: &Root, dir: &str) -> Vec<HugePages> {
         Some(HugePages { page_bytes: kib.checked_mul(1024)?, pages })
     };
     let mut found: Vec<HugePages> = root.list(dir).into_iter().filter_map(of_size).collect();
-    found.sort_unstable();
+    order::sort(&mut found);
     found
 }
 

@@ -10,6 +10,7 @@ use super::{
     warnings::findings,
     words::{MANY, capitalized, chars, cut, label, printable, shortened, with_unit},
 };
+use kernel::order;
 use serde_json::{Map, Value};
 use std::{
     fmt::Write,
@@ -131,7 +132,7 @@ impl Page {
             self.wrapped(&format!("{label:width$}  "), &value);
         }
         let place = |name: &str| TABLES.iter().position(|table| table.list == name).unwrap_or(TABLES.len());
-        lists.sort_by_key(|(name, ..)| place(name));
+        order::sort_by_key(&mut lists, |(name, ..)| place(name));
         let mut follows = width > 0;
         for (name, label, list) in lists {
             if std::mem::replace(&mut follows, true) {

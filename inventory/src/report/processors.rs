@@ -10,7 +10,6 @@ use crate::{
     Root,
     smbios::{self, Smbios},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +22,8 @@ const PACKAGE_LISTS: [&str; 2] = ["package_cpus_list", "core_siblings_list"];
 const MAX_MODELS: usize = 8;
 
 /// The processors. CPUs are the kernel's logical ones, and lists of them in its own form: `0-3,8`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Processors {
     /// Packages that have a CPU online, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +88,8 @@ pub struct Processors {
 }
 
 /// A processor package: what is in a socket.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Package {
     /// The kernel's number of it (`physical_package_id`).
     pub id: u32,
@@ -123,7 +124,8 @@ pub struct Package {
 }
 
 /// Frequency scaling (/sys/devices/system/cpu/cpufreq).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frequency {
     /// Scaling drivers, sorted; one on nearly all machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

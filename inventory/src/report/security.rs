@@ -4,7 +4,6 @@ use crate::{
     Root, boot,
     smbios::{self, Smbios},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,7 +53,8 @@ const KVM_PARAMETERS: [(&str, &str); 5] = [
 ];
 
 /// Protections.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Security {
     /// Whether UEFI boots only what is signed: Enabled, Disabled, NotSupported, Unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,8 @@ pub struct Security {
 }
 
 /// The IOMMU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Iommu {
     /// Units in use, from /sys/class/iommu.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +109,8 @@ pub struct Iommu {
 }
 
 /// A trusted platform module (/sys/class/tpm).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tpm {
     /// The kernel's name of it: `tpm0`.
     pub name: String,

@@ -1,7 +1,7 @@
 //! Sensors: temperatures, fans, voltages, power, as the drivers measure them (Documentation/hwmon/sysfs-interface.rst).
 
 use crate::Root;
-use schemars::JsonSchema;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,8 @@ const WANTED: [&str; 13] = [
 const DISKS: [&str; 2] = ["drivetemp", "nvme"];
 
 /// A chip with sensors (/sys/class/hwmon).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SensorChip {
     /// The driver's name of it: `coretemp`, `k10temp`.
     pub name: String,
@@ -59,7 +60,8 @@ pub struct SensorChip {
 }
 
 /// A temperature.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Temperature {
     /// The driver's label, else the number of the sensor: `Package id 0`, `temp1`.
     pub name: String,
@@ -78,7 +80,8 @@ pub struct Temperature {
 }
 
 /// A fan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Fan {
     /// The driver's label, else the number of the sensor.
     pub name: String,
@@ -91,7 +94,8 @@ pub struct Fan {
 }
 
 /// A voltage.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Voltage {
     /// The driver's label, else the number of the sensor.
     pub name: String,
@@ -104,7 +108,8 @@ pub struct Voltage {
 }
 
 /// Electric power.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Power {
     /// The driver's label, else the number of the sensor.
     pub name: String,
@@ -117,7 +122,8 @@ pub struct Power {
 }
 
 /// A thermal zone (/sys/class/thermal).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ThermalZone {
     /// The kernel's name of it: `thermal_zone0`.
     pub name: String,
@@ -154,7 +160,7 @@ pub(super) fn chips(root: &Root) -> Vec<SensorChip> {
     chips.retain(|chip| {
         !(chip.temperatures.is_empty() && chip.fans.is_empty() && chip.voltages.is_empty() && chip.powers.is_empty())
     });
-    chips.sort_by(|a, b| (&a.name, &a.device).cmp(&(&b.name, &b.device)));
+    order::sort_by(&mut chips, |a, b| (&a.name, &a.device).cmp(&(&b.name, &b.device)));
     chips
 }
 
@@ -174,7 +180,7 @@ fn chip(root: &Root, dir: &str, name: String) -> SensorChip {
             sensors.push((&sensor[..at], number));
         }
     }
-    sensors.sort_unstable();
+    order::sort(&mut sensors);
     sensors.dedup();
     sensors.truncate(MAX_SENSORS);
     let is_wanted = |file: &&String| {

@@ -4,11 +4,11 @@ use crate::{
     pci::Function,
     smbios::{self, Smbios},
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An expansion slot with the PCI functions of its card.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
     /// What the firmware tells of it.
     #[serde(flatten)]

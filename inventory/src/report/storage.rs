@@ -11,7 +11,6 @@ use super::{
     place::{is_below, is_virtual, pci_address},
 };
 use crate::{Root, ask::Question, ata};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,8 @@ const BLOCK: &str = "/sys/block";
 const MAX_PAGE_BYTES: usize = 64 << 10;
 
 /// Storage hardware.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Storage {
     /// Disks, by kernel name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,7 +33,8 @@ pub struct Storage {
 }
 
 /// A disk, an optical drive or another block device that is hardware.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disk {
     /// Kernel name, without /dev.
     pub name: String,

@@ -7,14 +7,14 @@ use crate::{
     smbios::{self, Baseboard, Chassis, Smbios},
     vendor,
 };
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(super) const DMI: &str = "/sys/class/dmi/id";
 
 /// The machine, from SMBIOS, or from what the kernel shows of it in /sys/class/dmi/id where the table can't be read. Where
 /// there is neither, from the device tree or from /proc/sysinfo.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct System {
     /// Maker, model, serial number.
     #[serde(skip_serializing_if = "Option::is_none")]

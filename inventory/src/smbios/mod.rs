@@ -16,7 +16,6 @@ pub use processor::{Cache, Processor};
 pub use structure::Version;
 
 use crate::Root;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use structure::{Decode, Structure, structures};
 
@@ -38,7 +37,8 @@ pub struct Smbios {
 }
 
 /// All that is decoded of a table, each list in the table's order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Facts {
     /// Version of the specification the table was made by.
     #[serde(skip_serializing_if = "Option::is_none")]

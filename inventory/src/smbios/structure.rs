@@ -16,9 +16,8 @@ const OLD_VERSION_AT: usize = 6;
 pub(super) type Names = [(u8, &'static [&'static str])];
 
 /// Version of the specification that a table was made by.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Version {
     /// Major.
     pub major: u8,
@@ -195,7 +194,8 @@ macro_rules! structure {
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub struct $name {
             /// The structure's handle, by which others refer to it.
             pub handle: u16,

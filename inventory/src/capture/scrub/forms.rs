@@ -1,6 +1,7 @@
 //! Stand-ins for values, in all the ways a value is written. Pure.
 
 use super::MIN_LEN;
+use kernel::order;
 use md5::{Digest, Md5};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -86,7 +87,7 @@ impl StandIns {
         let mut pairs = BTreeMap::new();
         // Where one value is a form of another, the longer tells: a UUID with its dashes.
         let mut values: Vec<_> = values.iter().collect();
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        order::sort_by_key(&mut values, |value| std::cmp::Reverse(value.len()));
         for value in values {
             for (from, to) in forms(value).into_iter().zip(forms(&stand_in(value, key))) {
                 pairs.entry(from).or_insert(to);
@@ -106,7 +107,7 @@ impl StandIns {
             }
         }
         for pairs in by_start.values_mut() {
-            pairs.sort_by_key(|pair| std::cmp::Reverse(pair.from.len()));
+            order::sort_by_key(pairs, |pair| std::cmp::Reverse(pair.from.len()));
         }
         Self { by_start }
     }
