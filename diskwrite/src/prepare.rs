@@ -6,6 +6,7 @@ use crate::boot::platform::METAL;
 use crate::boot::{BootConfig, Ignition, NetworkFile};
 use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
 use crate::options::InstallOptions;
+use kernel::order;
 use serde::de::IgnoredAny;
 use std::{
     fs::{self, File, Permissions},
@@ -106,7 +107,7 @@ fn network_files(dir: &Path) -> Result<Vec<NetworkFile>, OptionsError> {
             return Err(OptionsError::NetworkSize { path: dir.to_owned() });
         }
     }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut files, |a, b| a.name.cmp(&b.name));
     Ok(files)
 }
 

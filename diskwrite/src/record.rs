@@ -6,6 +6,7 @@ use crate::flight::{Flight, RUN_BYTES, bytes};
 use crate::request::{Request, Target, Work};
 use crate::write::{WriteError, describe};
 use crate::zeros::{is_zero, runs};
+use kernel::order;
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -91,7 +92,7 @@ impl<T: Target> ReadBack<T> {
         let mut flight = Flight::new(target);
         flight.forget_cache();
         let mut remaining = record.runs;
-        remaining.sort_unstable_by_key(|run| std::cmp::Reverse(run.offset));
+        order::sort_by_key(&mut remaining, |run| std::cmp::Reverse(run.offset));
         Self { flight, device, remaining, under_way: Vec::new(), spare: Vec::new(), checked: 0 }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::pack::pack;
 use crate::redact::redact_value;
+use kernel::order;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -85,7 +86,7 @@ pub(crate) fn parts(config: &Value) -> Vec<Part> {
             parts.push(Part { kind, name, bytes: len(item.to_string().as_bytes()) });
         }
     }
-    parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    order::sort_by(&mut parts, |a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     parts
 }
 

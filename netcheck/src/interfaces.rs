@@ -1,6 +1,7 @@
 //! The local interfaces that probes can leave from.
 
 use api::Mac;
+use kernel::order;
 use nix::{
     ifaddrs::getifaddrs,
     net::if_::InterfaceFlags,
@@ -200,7 +201,7 @@ pub(crate) fn all_named<'a>(
     names: &[String],
 ) -> Result<Vec<&'a Interface>, InterfacesError> {
     let mut names: Vec<_> = names.iter().collect();
-    names.sort();
+    order::sort(&mut names);
     names.dedup();
     names.into_iter().map(|name| named(interfaces, name)).collect()
 }

@@ -1,5 +1,6 @@
 //! `landfall image`.
 
+use crate::bake::program;
 use crate::oci;
 use crate::overlay_cli::Overlay;
 use anyhow::Context;
@@ -48,7 +49,8 @@ struct Oci {
     /// Where to write it; replaced if it is there
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The static program to put into it [default: the one that is running]
+    /// The static program to put into it [default: the landfall-host installed
+    /// with this program, else this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Name and tag in the archive
@@ -69,7 +71,7 @@ struct Oci {
 impl Oci {
     fn run(self) -> anyhow::Result<()> {
         let image = oci::Image {
-            program: self.binary.unwrap_or_else(|| "/proc/self/exe".into()),
+            program: self.binary.unwrap_or_else(program::for_images),
             reference: self.name,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             entrypoint: self.entrypoint,

@@ -24,4 +24,5 @@ mod patched;
 mod testing;
 
 pub use area::ignition_patch;
+pub use bake::program::for_images as program_for_images;
 pub use patched::{Patch, PatchError, PatchedImage};

@@ -2,6 +2,7 @@
 //! file inside of the kernel.
 
 use crate::patched::Patch;
+use kernel::order;
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -63,7 +64,7 @@ impl Output {
             Self::InPlace => apply(image, &patches),
             Self::Stdout => {
                 let mut out = stdout()?;
-                patches.sort_by_key(|patch| patch.offset);
+                order::sort_by_key(&mut patches, |patch| patch.offset);
                 stream(image, &patches, &mut out).map_err(OutputError::Stream)
             }
             Self::NewFile(path) => {

@@ -8,6 +8,7 @@ use crate::output::{Output, Unfinished, stdout};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use flate2::write::GzEncoder;
+use kernel::order;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -107,7 +108,7 @@ fn file(format: Format, content: &Content, output: &Path) -> anyhow::Result<()> 
 fn directories(root: &Archive) -> Vec<&str> {
     let parents = root.members().flat_map(|(name, _)| name.match_indices('/').map(|(at, _)| &name[..at]));
     let mut all: Vec<&str> = parents.collect();
-    all.sort_unstable();
+    order::sort(&mut all);
     all.dedup();
     all
 }

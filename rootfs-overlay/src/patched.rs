@@ -1,5 +1,6 @@
 //! A file as it would be with some of its bytes replaced, without a copy of it.
 
+use kernel::order;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -89,7 +90,7 @@ impl PatchedImage {
         };
         let (file, len) = open().map_err(|source| PatchError::Open { path: path.to_owned(), source })?;
         patches.retain(|patch| !patch.bytes.is_empty());
-        patches.sort_by_key(|patch| patch.offset);
+        order::sort_by_key(&mut patches, |patch| patch.offset);
         let mut end = 0;
         for patch in &patches {
             if patch.offset < end {

@@ -108,7 +108,8 @@ pub struct Serve {
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
 
-    /// The landfall binary hosts fetch, by default the one that is running
+    /// The landfall binary hosts fetch, by default the landfall-host installed
+    /// with this program, else this program
     #[arg(long, value_name = "FILE")]
     pub(crate) agent_binary: Option<PathBuf>,
 

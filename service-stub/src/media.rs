@@ -60,8 +60,8 @@ struct Agent {
 }
 
 impl Media {
-    /// Checks that everything is there. A signature lying beside an image (`FILE.sig`) is offered with it; the running
-    /// binary is offered when no other is given.
+    /// Checks that everything is there. A signature lying beside an image (`FILE.sig`) is offered with it; the program
+    /// for images is offered when no other is given.
     pub fn open(iso: Option<&Path>, images: &[PathBuf], agent: Option<&Path>) -> Result<Self, MediaError> {
         let mut media = Self { iso: iso.map(Path::to_owned), ..Self::default() };
         if let Some(iso) = iso {
@@ -81,7 +81,7 @@ impl Media {
             }
         }
         // Kept open: the digest is of these bytes, whatever becomes of the name.
-        let path = agent.unwrap_or(Path::new("/proc/self/exe"));
+        let path = &agent.map_or_else(rootfs_overlay::program_for_images, Path::to_owned);
         let read = |source| MediaError::Read { path: path.into(), source };
         let file = File::open(path).map_err(read)?;
         let sha512 = sha512(&file).map_err(read)?;

@@ -4,6 +4,7 @@ use super::{
     file::{Bytes, Chain, Entry, Fault, JournalFile},
     query::Query,
 };
+use kernel::order;
 
 /// Walks a chain of arrays of offsets. Offsets only grow; one that doesn't is passed over, so that no entry comes twice and
 /// no chain is endless.
@@ -101,7 +102,7 @@ impl Entries {
                     }
                 }
             }
-            found.sort_by_key(|(_, chain)| chain.count);
+            order::sort_by_key(&mut found, |(_, chain)| chain.count);
             let mut found = found.into_iter();
             let Some((_, chain)) = found.next() else { continue };
             let also = found.map(|(offset, _)| offset).collect();

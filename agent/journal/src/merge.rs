@@ -5,6 +5,7 @@ use super::{
     file::{Bytes, Entry, Fault, JournalFile},
     query::Query,
 };
+use kernel::order;
 use std::{
     cmp::Ordering,
     fs::{self, File, OpenOptions},
@@ -123,7 +124,7 @@ impl Journal<File> {
             }
         }
         // The newest last: those are to stay.
-        paths.sort();
+        order::sort(&mut paths);
         let excess = paths.len().saturating_sub(MAX_FILES);
         for (_, path) in paths.drain(..excess) {
             journal.fault(&path, &"left out: too many files");

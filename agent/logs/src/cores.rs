@@ -5,6 +5,7 @@ use super::{
     report::Report,
 };
 use journal::{Journal, Query, Range};
+use kernel::order;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -51,7 +52,7 @@ pub(super) fn find(directory: &Path, journals: &[PathBuf], report: &mut Report) 
         })
         .filter(|(_, name)| name.starts_with("core."))
         .collect();
-    files.sort();
+    order::sort(&mut files);
     for (_, name) in files.drain(..files.len().saturating_sub(MAX_CORES)) {
         report.add(format_args!("the crash {name} was left out: there are more than {MAX_CORES}"));
     }

@@ -2,6 +2,7 @@
 //!
 //! `-x`, `--x`, `-x=value` and, for all but booleans, `-x value`. Flags end at the first word that is none, or at `--`.
 
+use kernel::order;
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
 /// What a flag takes.
@@ -193,7 +194,7 @@ fn parse_int(text: &str) -> Result<i64, &'static str> {
 pub fn usage(program: &Path, flags: &[Flag]) -> String {
     let mut text = format!("Usage of {}:\n", program.display());
     let mut sorted: Vec<_> = flags.iter().collect();
-    sorted.sort_by_key(|flag| flag.name);
+    order::sort_by_key(&mut sorted, |flag| flag.name);
     for flag in sorted {
         let kind = match flag.kind {
             Kind::Bool => "",

@@ -12,6 +12,7 @@ use api::{
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use kernel::Cancel;
+use kernel::order;
 use mdns_sd::{Receiver, ServiceDaemon, ServiceEvent};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{collections::VecDeque, fmt, net::IpAddr, str::FromStr, time::Duration};
@@ -210,7 +211,7 @@ pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> 
                 Err(error) => refused.push(format!("{url}: {error}")),
             }
         }
-        refused.sort();
+        order::sort(&mut refused);
         let why = if refused.is_empty() { "nobody has told one yet".to_owned() } else { refused.join("; ") };
         let line = format!("waiting for the rendezvous at {place}: {why}");
         if line != last || attempt % QUIET_ATTEMPTS == 0 {

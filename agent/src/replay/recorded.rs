@@ -1,6 +1,7 @@
 //! Instructions out of files: answers to polls, single steps, lists of them, recorded exchanges.
 
 use api::Step;
+use kernel::order;
 use serde_json::Value;
 use std::{
     fs::{self, File},
@@ -42,7 +43,7 @@ pub fn read(path: &Path) -> Result<Vec<Step>, RecordedError> {
         let entries = fs::read_dir(path).map_err(fail)?.collect::<Result<Vec<_>, _>>().map_err(fail)?;
         let mut files: Vec<_> = entries.into_iter().map(|entry| entry.path()).collect();
         files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-        files.sort();
+        order::sort(&mut files);
         for file in files.iter().take(MAX_FILES) {
             steps.extend(instructions(&parse(file)?).unwrap_or_default());
         }

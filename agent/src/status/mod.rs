@@ -6,6 +6,7 @@ mod console;
 mod snapshot;
 mod view;
 
+use kernel::order;
 use snapshot::cut;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
 
@@ -267,7 +268,7 @@ fn addresses() -> Vec<String> {
         (!local).then(|| ip.to_string())
     });
     let mut all: Vec<_> = all.collect();
-    all.sort();
+    order::sort(&mut all);
     all.dedup();
     all
 }

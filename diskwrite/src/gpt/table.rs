@@ -3,6 +3,7 @@
 use super::entry::{Entry, Partition};
 use super::header::{ENTRY_BYTES, Header, TableError, checked};
 use super::put;
+use kernel::order;
 use std::collections::BTreeMap;
 
 /// Entries of a new table, as everybody makes them.
@@ -159,7 +160,7 @@ impl Table {
             }
             by_start.push((first_lba, last_lba, number));
         }
-        by_start.sort_unstable();
+        order::sort(&mut by_start);
         for pair in by_start.windows(2) {
             if let [(_, last, first), (lba, _, second)] = pair
                 && lba <= last

@@ -14,6 +14,7 @@ mod tables;
 mod types;
 
 use area::Area;
+use kernel::order;
 
 pub use area::ReadAt;
 pub use kind::Kind;
@@ -144,7 +145,7 @@ pub fn probe(disk: &dyn ReadAt, len: u64, sector_bytes: u32) -> Contents {
     let inner: Vec<Span> =
         partitions.iter().flat_map(|part| &part.signatures).flat_map(|sig| &sig.magics).copied().collect();
     signatures.retain(|signature| !signature.magics.iter().all(|magic| inner.contains(magic)));
-    unreadable.sort_unstable();
+    order::sort(&mut unreadable);
     unreadable.dedup();
     let mut contents = Contents { signatures, partitions, systems: Vec::new(), unreadable };
     contents.systems = types::systems(&contents);

@@ -2,6 +2,7 @@
 
 use super::bytes::{Bytes, grouped, text};
 use super::{Area, Kind, Signature, Span};
+use kernel::order;
 
 const SECTOR: u64 = 512;
 
@@ -156,7 +157,7 @@ pub(super) fn zfs(area: &Area<'_>) -> Option<Signature> {
     let end = area.len() & !(LABEL - 1);
     let mut starts: Vec<u64> =
         [Some(0), Some(LABEL), end.checked_sub(2 * LABEL), end.checked_sub(LABEL)].into_iter().flatten().collect();
-    starts.sort_unstable();
+    order::sort(&mut starts);
     starts.dedup();
     let (mut magics, mut pool): (Vec<Span>, _) = (Vec::new(), None);
     let mut labels = 0;
@@ -180,7 +181,7 @@ pub(super) fn zfs(area: &Area<'_>) -> Option<Signature> {
     if magics.is_empty() {
         return None;
     }
-    magics.sort_unstable();
+    order::sort(&mut magics);
     let (label, uuid) = pool.unwrap_or_default();
     let detail = Some(format!("{labels} of 4 labels"));
     Some(Signature { label, uuid, detail, ..Signature::new(Kind::Zfs, magics) })

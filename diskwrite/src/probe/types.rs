@@ -1,6 +1,7 @@
 //! Well-known partition types, and the operating systems they point to.
 
 use super::{Contents, Kind};
+use kernel::order;
 
 /// UEFI 2.10 table 5.7, Microsoft's and the Discoverable Partitions Specification's.
 pub(super) fn gpt(guid: &str) -> Option<&'static str> {
@@ -86,6 +87,6 @@ pub(super) fn systems(contents: &Contents) -> Vec<String> {
     ];
     let mut systems: Vec<String> =
         found.into_iter().filter(|(seen, _)| *seen).map(|(_, name)| name.to_owned()).collect();
-    systems.sort();
+    order::sort(&mut systems);
     systems
 }

@@ -3,6 +3,7 @@
 use super::VerifyError;
 use crate::trust::Trust;
 use api::Timestamp;
+use kernel::order;
 use pgp::{
     composed::{Deserializable, SignedPublicKey, SignedPublicSubKey},
     crypto::hash::HashAlgorithm,
@@ -179,7 +180,7 @@ pub(super) fn with_dirs(dirs: &[&Path], known: Vec<Key>) -> Vec<Key> {
     for dir in dirs {
         let Ok(entries) = fs::read_dir(dir) else { continue };
         let mut paths: Vec<_> = entries.take(DIR_FILES).filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.sort();
+        order::sort(&mut paths);
         for path in paths.iter().filter(|path| path.is_file()) {
             let keys = read(path).map(|bytes| parse(&bytes).keys).unwrap_or_default();
             for key in keys.into_iter().filter(|key| is_fedoras(path) || primaries.contains(&key.primary)) {

@@ -5,6 +5,7 @@ use super::passwd::Accounts;
 use super::root::{Access, Place, Root, is_directory, is_link, is_regular};
 use crate::fetch::{Fetcher, Location};
 use crate::model::{Directory, Document, File, Link, Owner, Resource};
+use kernel::order;
 use nix::fcntl::OFlag;
 use std::{borrow::Cow, collections::HashMap, io, io::Write, os::unix::ffi::OsStrExt};
 
@@ -80,7 +81,7 @@ impl<'c> Entry<'c> {
             }
             entries.push(Self { at, place, what });
         }
-        entries.sort_by_key(|entry| if entry.what.is_hard() { usize::MAX } else { entry.place.depth() });
+        order::sort_by_key(&mut entries, |entry| if entry.what.is_hard() { usize::MAX } else { entry.place.depth() });
         Ok(entries)
     }
 

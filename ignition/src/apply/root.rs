@@ -3,6 +3,7 @@
 //! A path is first freed of links, each read from an open directory and followed inside the root; then its directories are opened
 //! one by one, none through a link. So a tree by somebody else, or one that changes meanwhile, makes an error at worst.
 
+use kernel::order;
 use nix::{
     dir::Dir,
     errno::Errno,
@@ -426,7 +427,7 @@ fn names_in(dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<Vec<OsString>> {
             names.push(name);
         }
     }
-    names.sort();
+    order::sort(&mut names);
     Ok(names)
 }
 

@@ -2,6 +2,7 @@
 //! nm-initrd-generator(8).
 
 use super::{MacInterface, State};
+use kernel::order;
 use nmstate::{BaseInterface, Interface, InterfaceIdentifier, InterfaceIpAddr, RouteEntry};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +23,7 @@ pub struct Kargs {
 pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
     let mut kargs = Kargs::default();
     let mut interfaces: Vec<&Interface> = state.network.interfaces.iter().filter(|one| one.is_up()).collect();
-    interfaces.sort_by_key(|interface| interface.name());
+    order::sort_by_key(&mut interfaces, |interface| interface.name());
     let ports: BTreeSet<&str> = interfaces.iter().filter_map(|one| one.ports()).flatten().collect();
     let routes: Vec<&RouteEntry> =
         state.network.routes.config.iter().flatten().filter(|route| route.state.is_none()).collect();

@@ -19,6 +19,7 @@ pub use mac::Mac;
 pub use rules::check;
 pub use state::State;
 
+use kernel::order;
 use serde::{Deserialize, Serialize};
 
 /// Where the files of all hosts lie on the live host.
@@ -120,7 +121,7 @@ impl NetworkFile {
 fn map_text(map: &[MacInterface]) -> String {
     let mut lines: Vec<String> =
         map.iter().map(|entry| format!("{}={}", entry.mac_address, entry.logical_nic_name)).collect();
-    lines.sort();
+    order::sort(&mut lines);
     lines.join("\n")
 }
 

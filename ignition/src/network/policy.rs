@@ -4,6 +4,7 @@
 use super::state::MAX_YAML_BYTES;
 use super::{HostNetwork, Mac, NetworkError};
 use crate::yaml::{self, YamlError};
+use kernel::order;
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 
@@ -95,7 +96,7 @@ fn sorted(value: Value) -> Value {
         Value::Mapping(members) => {
             let mut members: Vec<(Value, Value)> =
                 members.into_iter().map(|(key, value)| (key, sorted(value))).collect();
-            members.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
+            order::sort_by(&mut members, |(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
             Value::Mapping(members.into_iter().collect())
         }
         scalar => scalar,

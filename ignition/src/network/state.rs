@@ -4,6 +4,7 @@
 use super::keyfile::Keyfile;
 use super::{NetworkError, keyfile};
 use crate::yaml::{self, YamlError};
+use kernel::order;
 use nmstate::{NetworkState, NmstateError};
 use serde_norway::Value;
 use std::collections::BTreeSet;
@@ -64,7 +65,7 @@ impl State {
             }
             keyfiles.push(Keyfile { text: keyfile::activated(&text), name });
         }
-        keyfiles.sort_by(|a, b| a.name.cmp(&b.name));
+        order::sort_by(&mut keyfiles, |a, b| a.name.cmp(&b.name));
         for (one, next) in keyfiles.iter().zip(keyfiles.iter().skip(1)) {
             if one.name == next.name {
                 return Err(NetworkError::SameName { host, name: one.name.clone() });
@@ -94,7 +95,7 @@ fn without_secrets(text: &str, secrets: &BTreeSet<String>) -> String {
     let mut text = text.to_owned();
     // Longer ones first: one may be part of another.
     let mut secrets: Vec<&String> = secrets.iter().collect();
-    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    order::sort_by_key(&mut secrets, |secret| std::cmp::Reverse(secret.len()));
     for secret in secrets {
         text = text.replace(secret.as_str(), "*****");
     }

@@ -10,6 +10,7 @@ use super::{
 };
 use api::{Client, ClusterId, HostId, HostProgress, HostRole, HostStage};
 use kernel::Cancel;
+use kernel::order;
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
@@ -165,7 +166,7 @@ impl Watch {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut logs: Vec<_> =
             names.filter(|name| name.contains(SERVER) && name.ends_with(LOG)).map(|name| self.dir.join(name)).collect();
-        logs.sort();
+        order::sort(&mut logs);
         logs.truncate(MAX_LOGS);
         logs
     }

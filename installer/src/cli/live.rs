@@ -4,6 +4,7 @@
 //! name, then the `coreos.inst.*` arguments; what the kernel was told of the network goes on to the first boot.
 
 use super::expand::option;
+use kernel::order;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -105,7 +106,7 @@ fn files(dir: &Path) -> Result<Vec<String>, LiveError> {
             files.push(entry.path());
         }
     }
-    files.sort_unstable();
+    order::sort(&mut files);
     let text =
         |path: PathBuf| path.into_os_string().into_string().map_err(|path| LiveError::Name { path: path.into() });
     files.into_iter().map(text).collect()

@@ -9,6 +9,7 @@ use diskwrite::{
     DecodeError, DiskError, DiskState, Failure, ImageError, InstallError, InstallOptions, Use, VerifyError,
 };
 use kernel::Cancel;
+use kernel::order;
 use std::{
     io::{self, Write},
     path::Path,
@@ -119,7 +120,7 @@ fn in_use(device: &Path, uses: &[Use]) -> String {
         Use::Member { device, file_system } => format!("/dev/{device} in use by {file_system}"),
     };
     let mut uses: Vec<_> = uses.iter().collect();
-    uses.sort_by_key(|used| used.device());
+    order::sort_by_key(&mut uses, |used| used.device());
     uses.iter()
         .fold(format!("Partitions in use on {}:", device.display()), |text, used| format!("{text}\n    {}", line(used)))
 }

@@ -17,6 +17,7 @@ use crate::{
     probe::{EchoSocket, PacketProtocol, PacketSocket, RECEIVE_BURST, Received, Sent, SocketError},
 };
 use api::Mac;
+use kernel::order;
 use std::{
     cell::RefCell,
     collections::BTreeSet,
@@ -249,7 +250,7 @@ impl Heard {
             holders.extend(outcome.stations.iter().map(neighbour));
             holders.extend(outcome.echoed.then_some(Holder::Remote));
         }
-        holders.sort();
+        order::sort(&mut holders);
         let on_links = asked.iter().filter(|(ask, outcome)| outcome.sent && ask.link().is_some());
         Claim { address, holders, links: on_links.map(|(ask, _)| self.interface_name(ask)).collect(), obstacle }
     }
@@ -263,7 +264,7 @@ impl Heard {
                 outcome.stations.iter().map(duplicate).collect::<Vec<_>>()
             })
             .collect();
-        found.sort();
+        order::sort(&mut found);
         found
     }
 

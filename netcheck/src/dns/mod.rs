@@ -8,6 +8,7 @@ pub use request::{RequestError, from_json};
 
 use crate::privileges::{self, PrivilegeError};
 use api::{DomainResolution, DomainResolutionResponse};
+use kernel::order;
 use resolve::{Answer, ReadError, Resolver};
 use std::{path::PathBuf, time::Duration};
 
@@ -59,8 +60,8 @@ pub fn resolve(names: &[String], options: &DnsOptions) -> Result<Vec<Answer>, Re
     let resolver = Resolver::from_files(&options.resolv_conf, &options.hosts)?;
     let mut answers = resolver.lookup_all(names, options.deadline);
     for answer in &mut answers {
-        answer.v4.sort_unstable();
-        answer.v6.sort_unstable();
+        order::sort(&mut answer.v4);
+        order::sort(&mut answer.v6);
     }
     Ok(answers)
 }

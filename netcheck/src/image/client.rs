@@ -10,6 +10,7 @@ use super::{
 };
 use api::{Secret, proxy::ProxyVariables, read_body};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kernel::order;
 use serde::Deserialize;
 use std::{
     ffi::OsStr,
@@ -278,7 +279,7 @@ fn certificates(directories: &[PathBuf], registry: &str) -> Vec<PathBuf> {
     let entries = directories.iter().find_map(|directory| fs::read_dir(directory.join(registry)).ok());
     let mut found: Vec<_> = entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.extension() == Some(OsStr::new("crt")));
-    found.sort();
+    order::sort(&mut found);
     found
 }
 

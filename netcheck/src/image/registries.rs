@@ -2,6 +2,7 @@
 
 use super::reference::{Name, Reference, ReferenceError, check_registry};
 use crate::files::read_text;
+use kernel::order;
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -208,7 +209,7 @@ impl Registries {
             Err(source) => return Err(read(&directory, source)),
         };
         drop_ins.retain(|path| path.extension().is_some_and(|extension| extension == "conf") && path.is_file());
-        drop_ins.sort();
+        order::sort(&mut drop_ins);
         drop_ins.iter().try_for_each(|path| add(path))?;
         Ok(registries)
     }

@@ -9,6 +9,7 @@ use crate::{
     probe::{PacketProtocol, PacketSocket},
 };
 use api::Mac;
+use kernel::order;
 use nix::net::if_::InterfaceFlags;
 use std::{
     cell::RefCell,
@@ -44,7 +45,7 @@ pub fn listen(options: &LldpOptions) -> Result<Neighbourhood, Error> {
             Ear { link, interface: card.clone(), heard: Heard::default() }
         })
         .collect();
-    ears.sort_by(|a, b| a.interface.name.cmp(&b.interface.name));
+    order::sort_by(&mut ears, |a, b| a.interface.name.cmp(&b.interface.name));
     let start = Instant::now();
     let ears = event_loop::run(hear(ears, options.timeout)).map_err(|source| Error::Runtime { source })??;
     let listened_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);

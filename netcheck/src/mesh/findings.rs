@@ -7,6 +7,7 @@ use super::{
     tally::{EchoStatistics, Responders},
 };
 use api::{ConnectivityRemoteHost, ConnectivityReport, HostId, L2Connectivity, L3Connectivity, Mac, MtuReport};
+use kernel::order;
 use std::{
     collections::HashMap,
     net::{IpAddr, Ipv4Addr},
@@ -116,14 +117,14 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         let stations = host.addresses.iter().filter_map(|address| responders.get(address)).flatten();
         let mut stations: Vec<_> =
             stations.map(|station| Responder { expected: expected(station), ..station.clone() }).collect();
-        stations.sort_by_cached_key(|s| (format!("{}{}", s.address, s.mac), s.interface.clone()));
+        order::sort_by_key(&mut stations, |s| (format!("{}{}", s.address, s.mac), s.interface.clone()));
         let statistics = |address: &IpAddr| {
             let statistics = *echoes.get(address)?;
             (statistics.sent > 0).then_some(EchoFinding { address: *address, statistics })
         };
         let mut tested: Vec<_> =
             host.addresses.iter().filter_map(|address| mtus.get(address)).flatten().cloned().collect();
-        tested.sort_by_cached_key(|mtu| (mtu.address.to_string(), mtu.interface.clone()));
+        order::sort_by_key(&mut tested, |mtu| (mtu.address.to_string(), mtu.interface.clone()));
         HostFindings {
             host_id: host.id,
             responders: stations,
@@ -133,7 +134,7 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         }
     };
     let mut hosts: Vec<_> = hosts.iter().map(host).collect();
-    hosts.sort_by_key(|host| host.host_id);
+    order::sort_by_key(&mut hosts, |host| host.host_id);
     Findings { hosts }
 }
 
@@ -155,10 +156,10 @@ impl HostFindings {
     fn report(&self) -> ConnectivityRemoteHost {
         let mut echoes: Vec<_> = self.echoes.iter().map(EchoFinding::report).collect();
         echoes.extend(self.unprobed.iter().map(Unprobed::report));
-        echoes.sort_by(|a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
+        order::sort_by(&mut echoes, |a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
         let mut mtus: Vec<_> = self.mtus.iter().map(MtuFinding::report).collect();
         mtus.extend(self.unprobed.iter().flat_map(Unprobed::failed));
-        mtus.sort_by(|a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
+        order::sort_by(&mut mtus, |a, b| a.remote_ip_address.cmp(&b.remote_ip_address));
         ConnectivityRemoteHost {
             host_id: self.host_id,
             l2_connectivity: null_if_empty(self.responders.iter().map(Responder::report)),

@@ -1,5 +1,6 @@
 //! The largest packet that a path carries, where one as large as the interface allows does not get through. Pure.
 
+use kernel::order;
 use std::net::IpAddr;
 
 /// Sizes tried in one round, besides those that a router named. Three rounds tell any size up to 32 KiB.
@@ -58,7 +59,7 @@ impl SizeSearch {
         let ladder = (1..=SIZES_A_ROUND).map(|n| passes.saturating_add(n.saturating_mul(step)));
         let named = self.reported.iter().flat_map(|hop| [hop.mtu, hop.mtu.saturating_add(1)]);
         self.asked = ladder.chain(named).filter(|size| (passes + 1..fails).contains(size)).collect();
-        self.asked.sort_unstable();
+        order::sort(&mut self.asked);
         self.asked.dedup();
         &self.asked
     }

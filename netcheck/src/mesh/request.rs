@@ -1,6 +1,7 @@
 //! Reads a connectivity request: whom to probe. Every element is checked before a packet is sent.
 
 use api::{ConnectivityCheckHost, HostId};
+use kernel::order;
 use std::{collections::BTreeSet, net::IpAddr};
 
 /// A remote host to probe.
@@ -76,7 +77,7 @@ fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
             odd.insert(OddAddress { text: plain.to_owned(), is_address: address.is_some() });
         }
     }
-    addresses.sort_by_cached_key(IpAddr::to_string);
+    order::sort_by_key(&mut addresses, IpAddr::to_string);
     addresses.dedup();
     RemoteHost { id: host.host_id, macs, addresses, odd: odd.into_iter().collect() }
 }

@@ -4,6 +4,7 @@ use crate::{
     codec::sntp::{PACKET_BYTES, Packet, Rejection, Sample, Timestamp},
     event_loop,
 };
+use kernel::order;
 use resolve::Resolver;
 use std::{
     fmt,
@@ -166,7 +167,7 @@ async fn finish(mut tasks: Answers) -> Result<Offset, Vec<(SocketAddr, Failure)>
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         }
     }
-    failures.sort_by_key(|(index, ..)| *index);
+    order::sort_by_key(&mut failures, |(index, ..)| *index);
     Err(failures.into_iter().map(|(_, address, failure)| (address, failure)).collect())
 }
 

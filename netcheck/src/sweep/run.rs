@@ -11,6 +11,7 @@ use crate::{
     probe::{PacketProtocol, PacketSocket, Sent},
 };
 use api::Mac;
+use kernel::order;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -174,7 +175,7 @@ impl Sweep {
                 stations.entry(*address).or_default();
             }
             let occupied = stations.into_iter().map(|(address, mut stations)| {
-                stations.sort();
+                order::sort(&mut stations);
                 Occupied { address, ours: plan.ours.get(&address).cloned(), stations }
             });
             let occupied = occupied.collect();

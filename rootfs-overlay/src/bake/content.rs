@@ -7,6 +7,7 @@ use crate::initrd::{Archive, ArchiveError};
 use api::{InfraEnvId, Secret};
 use ignition::model::{Document, File, Unit, Version};
 use ignition::{BuildError, Discovery, Encoding, Environment, ParseError, resource};
+use kernel::order;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -121,7 +122,7 @@ impl Content {
             environment.set("LANDFALL_RENDEZVOUS_OPTIONS", &options)?;
             add(RENDEZVOUS_ENV, 0o600, environment.into_text().into_bytes());
         }
-        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        order::sort_by(&mut entries, |a, b| a.path.cmp(&b.path));
         // With the agent also without a plan, which may come with the config of the ISO's embed area.
         let served = agent || has_plan;
         let units = [(agent, AGENT_UNIT), (served, SERVE_UNIT), (served, STATUS_UNIT)];
@@ -205,7 +206,7 @@ impl Content {
             facts(path, *mode, bytes, sha256)
         });
         let mut all: Vec<FileFacts> = others.chain([program]).collect();
-        all.sort_by(|a, b| a.path.cmp(&b.path));
+        order::sort_by(&mut all, |a, b| a.path.cmp(&b.path));
         all
     }
 

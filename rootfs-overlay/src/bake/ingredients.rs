@@ -20,7 +20,8 @@ const MAX_DEPTH: usize = 8;
 /// from firmware, or from an Ignition config embedded later.
 #[derive(Debug, Default, Args)]
 pub struct OverlayOptions {
-    /// The static landfall for the live system's processor [default: the one that is running]
+    /// The static landfall for the live system's processor [default: the
+    /// landfall-host installed with this program, else this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Service that agents report to

@@ -14,6 +14,7 @@ use super::splice::{Piece, patched};
 use super::{BakeError, manifest};
 use crate::iso9660::{Extent, Iso, SECTOR_BYTES};
 use crate::patched::{Patch, PatchedImage, Reader};
+use kernel::order;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
@@ -55,7 +56,7 @@ impl IsoFile {
             let damaged =
                 segment::SegmentError::Damaged { what: "the bytes to be put back are not hexadecimal digits" };
             undo = iso.undo.iter().map(Change::patch).collect::<Option<_>>().ok_or(damaged)?;
-            undo.sort_by_key(|patch| patch.offset);
+            order::sort_by_key(&mut undo, |patch| patch.offset);
             len = iso.bytes;
         }
         let base = PatchedImage::prefix(path, len, undo.clone())?;
@@ -98,7 +99,7 @@ impl IsoFile {
             places.extend(found);
             descriptors.push(tree.descriptor);
         }
-        places.sort_unstable();
+        order::sort(&mut places);
         places.dedup();
         let tables = Tables::read(self.base.len(), |offset, len| self.bytes(offset, len));
         let image_len = image.map_or(0, |image| image.len);
@@ -243,7 +244,7 @@ impl Layout {
         for descriptor in &self.descriptors {
             patches.push(Patch { offset: descriptor + 80, bytes: both(sectors).to_vec() });
         }
-        patches.sort_by_key(|patch| patch.offset);
+        order::sort_by_key(&mut patches, |patch| patch.offset);
         let overlap = patches.windows(2).any(|pair| match pair {
             [a, b] => a.offset + u64::try_from(a.bytes.len()).unwrap_or_default() > b.offset,
             _ => false,

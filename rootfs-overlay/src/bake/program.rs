@@ -1,8 +1,11 @@
 //! The program that is baked in: what it is for, and whether it runs where there is nothing but itself.
 
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
-use std::{fmt, io};
+use std::{
+    fmt, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 /// What a program of ours says its version behind.
 const MARK: &str = "landfall program, version ";
@@ -11,6 +14,8 @@ const MARK: &str = "landfall program, version ";
 static VERSION: &str = concat!("landfall program, version ", env!("CARGO_PKG_VERSION"), "\n");
 /// A larger program is none of ours; in a config it takes a bit less than half.
 const MAX_BYTES: u64 = 512 << 20;
+/// The program that is running.
+const RUNNING: &str = "/proc/self/exe";
 /// Type of the program header that names a dynamic loader (elf(5)).
 const PT_INTERP: u32 = 3;
 
@@ -95,9 +100,9 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// The one at `path`, or the one that is running.
+    /// The one at `path`, or [`for_images`].
     pub fn read(path: Option<&Path>) -> Result<Self, ProgramError> {
-        let path = path.unwrap_or(Path::new("/proc/self/exe"));
+        let path = &path.map_or_else(for_images, Path::to_owned);
         let failed = |source| ProgramError::Read { path: path.to_owned(), source };
         let len_bytes = std::fs::metadata(path).map_err(failed)?.len();
         if len_bytes > MAX_BYTES {
@@ -118,6 +123,26 @@ impl Program {
         let sha256 = kernel::hex::lower(Sha256::digest(&bytes));
         Ok(Self { bytes, machine, version, sha256 })
     }
+}
+
+/// Where the host's program is installed, seen from the directory of the whole one.
+const HOST_PROGRAM: [&str; 2] = ["landfall-host", "../lib/landfall/landfall-host"];
+
+/// The program that goes into an image unless another is named: the host's, where it is installed with the one that is running,
+/// else that one itself.
+pub fn for_images() -> PathBuf {
+    let beside = || {
+        let running = std::env::current_exe().ok()?;
+        let owner = std::fs::metadata(&running).ok()?.uid();
+        HOST_PROGRAM.iter().map(|place| running.with_file_name(place)).find(|path| is_trusted(path, owner))
+    };
+    beside().unwrap_or_else(|| RUNNING.into())
+}
+
+/// Whether it is a file that only `owner` or root can have put there: the directory may be anyone's.
+fn is_trusted(path: &Path, owner: u32) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|file| file.is_file() && (file.uid() == owner || file.uid() == 0) && file.mode() & 0o022 == 0)
 }
 
 /// Processor of an ELF file, and whether it starts without a loader.
@@ -187,6 +212,23 @@ pub(crate) fn sample(kind: u8, machine: u8) -> Vec<u8> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_a_file_that_its_owner_alone_can_write_is_taken_from_beside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("landfall-host");
+        assert!(!is_trusted(&path, 0));
+        std::fs::write(&path, "").unwrap();
+        let owner = path.metadata().unwrap().uid();
+        for (mode, expected) in [(0o755, true), (0o775, false), (0o757, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_trusted(&path, owner), expected, "{mode:o}");
+        }
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(!is_trusted(&link, owner));
+    }
 
     #[test]
     fn a_static_program_is_told_from_others() {

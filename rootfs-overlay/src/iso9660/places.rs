@@ -2,6 +2,7 @@
 
 use super::directory::record;
 use super::{Directory, Extent, Iso, IsoError, SECTOR_BYTES, read_at};
+use kernel::order;
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
@@ -59,7 +60,7 @@ impl<R: Read + Seek> Iso<R> {
                 }
             }
         }
-        places.sort_unstable();
+        order::sort(&mut places);
         Ok(places)
     }
 }

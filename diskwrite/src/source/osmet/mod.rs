@@ -4,6 +4,7 @@ pub(crate) mod format;
 
 use format::{Index, Mapping};
 use kernel::hex;
+use kernel::order;
 use liblzma::{bufread::XzDecoder, stream::Stream};
 use sha2::{Digest, Sha256};
 use std::{
@@ -111,7 +112,7 @@ pub fn osmet(dir: &Path, architecture: &str, sector_bytes: u32) -> Result<Option
             files.push(entry.path());
         }
     }
-    files.sort();
+    order::sort(&mut files);
     for path in files {
         let osmet = Osmet::read(path, REPO.into())?;
         if osmet.architecture == architecture && osmet.sector_bytes == sector_bytes {

@@ -1,6 +1,7 @@
 //! Numbers for new users and groups.
 
 use super::settings::Range;
+use kernel::order;
 use std::collections::BTreeSet;
 
 /// A free number as shadow-utils choose it: the preferred one; else above the greatest, for the system below the least; else the
@@ -27,7 +28,7 @@ pub(super) fn choose(used: &BTreeSet<u32>, range: Range, system: bool, preferred
 
 /// The first `count` numbers in a row between `min` and `max` that are in none of `taken`, ranges by first and last.
 pub(super) fn choose_range(taken: &mut [(u64, u64)], min: u32, max: u32, count: u32) -> Option<u64> {
-    taken.sort_unstable();
+    order::sort(taken);
     let (mut start, count) = (u64::from(min), u64::from(count));
     for (first, last) in taken.iter() {
         if first.saturating_sub(start) >= count && *first >= start {

@@ -14,6 +14,7 @@ pub use plan::{Host, Plan, Told, Write, plan};
 pub use source::{HostDir, read_hosts};
 
 use super::{FILE_MODE, Mac, NetworkError};
+use kernel::order;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -80,7 +81,7 @@ pub fn stale(plan: &Plan, target: &Path) -> Result<Vec<String>, ApplyError> {
             names.push(name);
         }
     }
-    names.sort();
+    order::sort(&mut names);
     Ok(names)
 }
 

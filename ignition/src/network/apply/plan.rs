@@ -4,6 +4,7 @@ use super::names::Names;
 use super::source::HostDir;
 use super::{ApplyError, Mac};
 use crate::network::{State, policy};
+use kernel::order;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -78,7 +79,7 @@ pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Pla
         }
         plan.hosts.push(Host { name: host.name.clone(), interfaces: told });
     }
-    plan.write.sort_by(|a, b| a.name.cmp(&b.name));
+    order::sort_by(&mut plan.write, |a, b| a.name.cmp(&b.name));
     check(&plan.write)?;
     Ok(plan)
 }

@@ -2,6 +2,7 @@
 
 use super::{ApplyError, Mac};
 use crate::network::MAP_NAME;
+use kernel::order;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub fn read_hosts(dir: &Path) -> Result<(Vec<HostDir>, Vec<String>), ApplyError>
         hosts.push(HostDir { path, name, map, files });
     }
     let number = |name: &str| name.trim_start_matches("host").parse::<u64>().unwrap_or(u64::MAX);
-    hosts.sort_by(|a, b| number(&a.name).cmp(&number(&b.name)).then_with(|| a.name.cmp(&b.name)));
-    passed_over.sort();
+    order::sort_by(&mut hosts, |a, b| number(&a.name).cmp(&number(&b.name)).then_with(|| a.name.cmp(&b.name)));
+    order::sort(&mut passed_over);
     Ok((hosts, passed_over))
 }
 
