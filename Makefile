@@ -1,7 +1,8 @@
 # Landfall's commands. `make demo` and `make test` are the two a newcomer needs; both install what they need first.
 #
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
-#   make binary     the static program alone: target/x86_64-unknown-linux-musl/release/landfall
+#   make binary     the static programs alone: landfall and landfall-host in target/x86_64-unknown-linux-musl/release
+#   make size       bytes of both by crate, the difference to the last commit, and whether they fit their budgets
 #   make test       every test: unit, loop devices and namespaces (root), virtual machines
 #   make schemathesis   requests made from the service's own description, against it
 #   make peers-check LANDFALL_PEERS=DIR   with the real service, agent, installer and controller of that folder as judges (root)
@@ -16,12 +17,16 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
 TARGET := x86_64-unknown-linux-musl
-BINARY := $(CARGO_TARGET_DIR)/$(TARGET)/release/landfall
+PROGRAMS := $(CARGO_TARGET_DIR)/$(TARGET)/release
+BINARY := $(PROGRAMS)/landfall
+# Bytes: 16 MiB for all of it, 10 MiB for what goes into a live image.
+BUDGET := 16777216
+HOST_BUDGET := 10485760
 HOSTS ?= 3
 FUZZ_SECONDS ?= 60
 MOMENTS ?= 50
@@ -42,9 +47,18 @@ peers: setup
 binary: setup
 	.ci/release $(TARGET)
 
-demo: binary
-	cargo build --quiet --package qemu-tests
-	LANDFALL_BIN=$(BINARY) $(CARGO_TARGET_DIR)/debug/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
+# WRITE_SIZES=1 for the table of the next commit.
+size: binary
+	cargo run --quiet --package size -- .ci/size/sizes.tsv \
+		$(PROGRAMS)/landfall-host=$(PROGRAMS)/landfall-host.map:$(HOST_BUDGET) $(BINARY)=$(BINARY).map:$(BUDGET)
+
+# A released program takes three times as long to build, and shows nothing more here.
+QUICK := $(CARGO_TARGET_DIR)/$(TARGET)/quick
+demo: setup
+	@echo "demo: building with the profile quick: larger and slower than what is released (make binary)"
+	PROFILE=quick .ci/release $(TARGET)
+	PROFILE=quick .ci/release $(TARGET) qemu-tests --bin demo
+	LANDFALL_BIN=$(QUICK)/landfall $(QUICK)/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
 test: export PATH := $(PEERS)/bin:$(PATH)
 test: setup

@@ -1,125 +1,162 @@
 //! The commands: each declared once, and built as far as it is asked for, since all of them take longer than most commands do.
 
-use crate::{NAME, complain, log, man};
+use crate::{
+    NAME, complain,
+    log::{self, STEP_VARIABLE},
+};
 use agent::dropin::Logging;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
-use log::STEP_VARIABLE;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io,
     process::ExitCode,
 };
 
 /// From a bare machine booted from a CoreOS-style live ISO to an installed node
 #[derive(Debug, Parser)]
-#[command(name = "landfall", version, propagate_version = true, max_term_width = 80)]
+#[command(name = NAME, version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
 Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
 trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
 name them.")]
-pub(crate) struct Cli {
+pub struct Cli<C: Subcommand> {
     #[command(subcommand)]
-    command: Command,
+    command: C,
+}
+
+/// The commands of one program. `commands!` makes one of a table.
+pub trait Commands: Subcommand + Sized {
+    /// The command `name` with its options, without those of all others: making all of them takes longer than most commands do.
+    fn alone(name: &str) -> Option<clap::Command>;
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    ///
+    /// Why it failed, for the person who started it.
+    fn run(self) -> anyhow::Result<ExitCode>;
+
+    /// What it is for.
+    fn purpose(&self) -> Purpose;
+
+    /// Where its log goes.
+    fn logging(&self) -> Logging {
+        Logging::default()
+    }
+
+    /// Whether it runs on many threads.
+    fn has_many_threads(&self) -> bool {
+        false
+    }
+
+    /// What its records are called in the journal; `None` where it writes none there, as what is run by hand.
+    fn tag(&self) -> Option<&'static str> {
+        env::var_os(STEP_VARIABLE).map(|_| "agent")
+    }
 }
 
 /// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub enum Purpose {
     /// What it does.
     Acts,
     /// What it prints: a reader that has seen enough is no failure. In the others a broken pipe is a connection that failed.
     Prints,
 }
 
-/// One row for each command: name, variant, options, purpose, whether help leaves it out, and what it runs with.
+/// Declares a set of commands. One row for each: name, variant, options, purpose, whether help leaves it out, and what it runs
+/// with. What follows the table is the rest of `impl Commands`.
 macro_rules! commands {
-    ($($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])? $(with $argument:expr)?;)*) => {
-        #[derive(Debug, clap::Subcommand)]
-        pub(crate) enum Command {
-            $(#[command(name = $name $(, $hide = true)?)] $variant($arguments),)*
+    (
+        $(#[$attribute:meta])* $set:ident {
+            $($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])? $(with $argument:expr)?;)*
+        }
+        $($method:item)*
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, ::clap::Subcommand)]
+        pub enum $set {
+            $(
+                #[allow(missing_docs)] // the command's options say what it is
+                #[command(name = $name $(, $hide = true)?)]
+                $variant($arguments),
+            )*
         }
 
-        /// Their names, as [`Command`] has them.
-        const NAMES: &[&str] = &[$($name),*];
-
-        /// A command by its name: its options, without those of all others.
-        fn command(name: &str) -> Option<clap::Command> {
-            match name {
-                $($name => Some(<$arguments>::augment_args(clap::Command::new($name))),)*
-                _ => None,
-            }
-        }
-
-        impl Command {
-            /// Runs it.
-            pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-                match self {
-                    $(Self::$variant(arguments) => arguments.run($($argument)?)?.code(),)*
+        impl $crate::commands::Commands for $set {
+            fn alone(name: &str) -> Option<::clap::Command> {
+                match name {
+                    $($name => Some(<$arguments as ::clap::Args>::augment_args(::clap::Command::new($name))),)*
+                    _ => None,
                 }
             }
 
-            fn purpose(&self) -> Purpose {
+            fn run(self) -> ::anyhow::Result<::std::process::ExitCode> {
                 match self {
-                    $(Self::$variant(_) => Purpose::$purpose,)*
+                    $(Self::$variant(arguments) => $crate::commands::Outcome::code(arguments.run($($argument)?)?),)*
                 }
             }
+
+            fn purpose(&self) -> $crate::commands::Purpose {
+                match self {
+                    $(Self::$variant(_) => $crate::commands::Purpose::$purpose,)*
+                }
+            }
+
+            $($method)*
         }
     };
 }
 
 commands! {
-    "agent" Agent(agent::cli::Agent) Acts;
-    "inventory" Inventory(inventory::cli::Inventory) Prints;
-    "report" Report(inventory::report::cli::Report) Prints;
-    "capture" Capture(inventory::capture::cli::Capture) Acts;
-    "netcheck" Netcheck(netcheck::cli::Netcheck) Prints;
-    "install" Install(installer::cli::Install) Acts;
-    "download" Download(installer::download::Download) Acts;
-    "list-stream" ListStream(installer::download::ListStream) Prints;
-    "disk" Disk(installer::disk_cli::Disk) Acts;
-    "wipe" Wipe(installer::wipe_cli::Wipe) Acts;
-    "boot-order" BootOrder(installer::boot_order::cli::BootOrder) Acts;
-    "reclaim" Reclaim(installer::reclaim::cli::Reclaim) Acts;
-    "ignition" Ignition(ignition::cli::Ignition) Prints;
-    "iso" Iso(rootfs_overlay::cli::Iso) Acts;
-    "pxe" Pxe(rootfs_overlay::cli::Pxe) Acts;
-    "dev" Dev(rootfs_overlay::cli::Dev) Acts [hide];
-    "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
-    "image" Image(rootfs_overlay::image_cli::Image) Acts;
-    "logs" Logs(logs::cli::Logs) Acts;
-    "serve" Serve(service_stub::cli::Serve) Acts;
-    "cluster" Cluster(service_stub::control::cluster::Cluster) Prints;
-    "infra-env" InfraEnv(service_stub::control::infra_env::InfraEnv) Prints;
-    "host" Host(service_stub::control::host::Host) Prints;
-    "event" Event(service_stub::control::event::Event) Prints;
-    "wait" Wait(service_stub::control::wait::Wait) Acts;
-    "completion" Completion(Completion) Prints;
-    "man" Man(man::Pages) Acts [hide] with Cli::command();
-}
+    /// What a host needs from its live system to its first boot, and what prepares the images it boots.
+    Host {
+        "agent" Agent(agent::cli::Agent) Acts;
+        "inventory" Inventory(inventory::cli::Inventory) Prints;
+        "report" Report(inventory::report::cli::Report) Prints;
+        "capture" Capture(inventory::capture::cli::Capture) Acts;
+        "netcheck" Netcheck(netcheck::cli::Netcheck) Prints;
+        "install" Install(installer::cli::Install) Acts;
+        "download" Download(installer::download::Download) Acts;
+        "list-stream" ListStream(installer::download::ListStream) Prints;
+        "disk" Disk(installer::disk_cli::Disk) Acts;
+        "wipe" Wipe(installer::wipe_cli::Wipe) Acts;
+        "boot-order" BootOrder(installer::boot_order::cli::BootOrder) Acts;
+        "reclaim" Reclaim(installer::reclaim::cli::Reclaim) Acts;
+        "ignition" Ignition(ignition::cli::Ignition) Prints;
+        "iso" Iso(rootfs_overlay::cli::Iso) Acts;
+        "pxe" Pxe(rootfs_overlay::cli::Pxe) Acts;
+        "dev" Dev(rootfs_overlay::cli::Dev) Acts [hide];
+        "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
+        "image" Image(rootfs_overlay::image_cli::Image) Acts;
+        "logs" Logs(logs::cli::Logs) Acts;
+    }
 
-/// Print a script that completes our commands in a shell
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  landfall completion bash > /etc/bash_completion.d/landfall
-  landfall completion zsh > \"${fpath[1]}/_landfall\"
-  landfall completion fish > ~/.config/fish/completions/landfall.fish")]
-pub(crate) struct Completion {
-    /// Which shell
-    shell: clap_complete::Shell,
-}
+    fn logging(&self) -> Logging {
+        match self {
+            Self::Agent(agent) => agent.logging(),
+            _ => Logging::default(),
+        }
+    }
 
-impl Completion {
-    fn run(self) -> anyhow::Result<()> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), NAME, &mut script);
-        Ok(io::stdout().write_all(&script)?)
+    fn tag(&self) -> Option<&'static str> {
+        match self {
+            Self::Agent(agent) => agent.logging().journal.then_some("agent"),
+            _ if env::var_os(STEP_VARIABLE).is_none() => None,
+            Self::Install(_) => Some("installer"),
+            _ => Some("agent"),
+        }
     }
 }
 
 /// What a command ends with.
-trait Outcome {
+pub trait Outcome {
+    /// The code it ends with.
+    ///
+    /// # Errors
+    ///
+    /// Printing what it found.
     fn code(self) -> anyhow::Result<ExitCode>;
 }
 
@@ -147,43 +184,22 @@ impl Outcome for netcheck::cli::Outcome {
     }
 }
 
-impl Command {
-    /// Where its log goes.
-    pub(crate) fn logging(&self) -> Logging {
-        match self {
-            Self::Agent(agent) => agent.logging(),
-            _ => Logging::default(),
-        }
-    }
-
-    /// What the agent's records and those of its steps are called in the journal, where people and the gathering of logs look
-    /// for them. What is run by hand writes none.
-    pub(crate) fn tag(&self) -> Option<&'static str> {
-        match self {
-            Self::Agent(agent) => agent.logging().journal.then_some("agent"),
-            _ if env::var_os(STEP_VARIABLE).is_none() => None,
-            Self::Install(_) => Some("installer"),
-            _ => Some("agent"),
-        }
-    }
-
-    /// Runs it and says why it failed.
-    pub(crate) fn carry_out(self) -> ExitCode {
-        let purpose = self.purpose();
-        match self.run() {
-            Ok(code) => code,
-            Err(error) if purpose == Purpose::Prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
-            Err(error) => {
-                match env::var_os(STEP_VARIABLE) {
-                    // The service and people look for the start of some of these texts.
-                    Some(_) => {
-                        complain(format_args!("{error:#}"));
-                        tracing::error!(target: log::SAID, "{error:#}");
-                    }
-                    None => complain(format_args!("landfall: error: {error:#}")),
+/// Runs it and says why it failed.
+pub(crate) fn carry_out(command: impl Commands) -> ExitCode {
+    let purpose = command.purpose();
+    match command.run() {
+        Ok(code) => code,
+        Err(error) if purpose == Purpose::Prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            match env::var_os(STEP_VARIABLE) {
+                // The service and people look for the start of some of these texts.
+                Some(_) => {
+                    complain(format_args!("{error:#}"));
+                    tracing::error!(target: log::SAID, "{error:#}");
                 }
-                ExitCode::FAILURE
+                None => complain(format_args!("landfall: error: {error:#}")),
             }
+            ExitCode::FAILURE
         }
     }
 }
@@ -192,18 +208,18 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
-/// Whether this is one of our own commands.
-pub(crate) fn is_command(word: &OsStr) -> bool {
-    word == "help" || word.to_str().is_some_and(|word| NAMES.contains(&word))
+/// Whether this is one of the program's commands.
+pub(crate) fn is_command<C: Commands>(word: &OsStr) -> bool {
+    word == "help" || word.to_str().is_some_and(C::has_subcommand)
 }
 
 /// The command that these words are, behind the name the program is called by.
-pub(crate) fn parse(program: &OsStr, words: Vec<OsString>) -> Result<Command, clap::Error> {
+pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<C, clap::Error> {
     // Whoever doesn't begin with a command gets to hear of all of them.
-    let one = words.first().and_then(|word| word.to_str()).and_then(command);
+    let one = words.first().and_then(|word| word.to_str()).and_then(C::alone);
     let mut whole = match one {
         Some(one) => alone(one),
-        None => Cli::command(),
+        None => Cli::<C>::command(),
     };
     let matches = whole.try_get_matches_from_mut(std::iter::once(program.to_owned()).chain(words))?;
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?.command)
@@ -229,14 +245,21 @@ pub(crate) fn texts(command: &clap::Command) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// The larger set: what holds for it holds for the host's.
+    #[cfg(not(feature = "hub"))]
+    type All = Host;
+    #[cfg(feature = "hub")]
+    type All = crate::Whole;
+
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::<All>::command().debug_assert();
+        Cli::<Host>::command().debug_assert();
     }
 
     #[test]
     fn every_subcommand_teaches() {
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::<All>::command().get_subcommands() {
             assert!(command.get_about().is_some(), "{}", command.get_name());
         }
     }
@@ -250,12 +273,12 @@ mod tests {
 
     #[test]
     fn a_command_alone_is_the_one_among_all() {
-        let mut whole = Cli::command();
+        let mut whole = Cli::<All>::command();
         whole.build();
         let all: Vec<_> = whole.get_subcommands().filter(|command| command.get_name() != "help").collect();
-        assert_eq!(all.iter().map(|command| command.get_name()).collect::<Vec<_>>(), NAMES);
+        assert!(all.len() >= 19, "{all:?}");
         for among in all {
-            let mut alone = alone(command(among.get_name()).unwrap());
+            let mut alone = alone(All::alone(among.get_name()).unwrap());
             alone.build();
             let alone = alone.find_subcommand(among.get_name()).unwrap();
             assert_eq!(texts(alone), texts(among), "{}", among.get_name());
@@ -275,7 +298,7 @@ mod tests {
     #[test]
     fn help_fits_80_columns() {
         let mut found = Vec::new();
-        let mut whole = Cli::command();
+        let mut whole = Cli::<All>::command();
         whole.build();
         long_lines("", &mut whole, &mut found);
         let mut coreos_installer = crate::coreos_installer::command(None);
@@ -301,11 +324,11 @@ mod tests {
             "agent --url",
             "serve --check",
         ] {
-            let whole = Cli::try_parse_from([vec![NAME.into()], words(line)].concat()).map(|_| ()).unwrap_err();
-            let ours = parse(NAME.as_ref(), words(line)).map(|_| ()).unwrap_err();
+            let whole = Cli::<All>::try_parse_from([vec![NAME.into()], words(line)].concat()).map(|_| ()).unwrap_err();
+            let ours = parse::<All>(NAME.as_ref(), words(line)).map(|_| ()).unwrap_err();
             assert_eq!((ours.kind(), ours.to_string()), (whole.kind(), whole.to_string()), "{line}");
         }
-        assert!(matches!(parse(NAME.as_ref(), words("iso kargs show a.iso")), Ok(Command::Iso(_))));
-        assert!(matches!(parse(NAME.as_ref(), words("wait --help")), Err(error) if !error.use_stderr()));
+        assert!(matches!(parse(NAME.as_ref(), words("iso kargs show a.iso")), Ok(Host::Iso(_))));
+        assert!(matches!(parse::<All>(NAME.as_ref(), words("logs --help")), Err(error) if !error.use_stderr()));
     }
 }

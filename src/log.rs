@@ -9,8 +9,8 @@ use std::{
     sync::Arc,
 };
 use tracing_subscriber::{
-    EnvFilter, Layer,
-    filter::filter_fn,
+    Layer,
+    filter::{Targets, filter_fn},
     fmt::{MakeWriter, layer},
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -35,9 +35,9 @@ const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 pub(crate) fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
-    let (filter, bad) = match EnvFilter::try_new(&filter) {
+    let (filter, bad) = match filter.parse::<Targets>() {
         Ok(parsed) => (parsed, None),
-        Err(error) => (EnvFilter::new(level), Some(error)),
+        Err(error) => (level.parse().unwrap_or_default(), Some(error)),
     };
     let (text, unopened) = match logging.text.as_deref().map(append).transpose() {
         Ok(text) => (text, None),

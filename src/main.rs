@@ -1,105 +1,12 @@
-//! Landfall takes a bare machine that booted a CoreOS-style live ISO to an installed node.
-//!
-//! One static program with a subcommand for each part: `agent` registers the host with the service and does what it asks
-//! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
+//! The whole program: the host's commands, the service, and its clients.
 
-mod commands;
-mod coreos_installer;
-mod log;
-mod man;
 mod memory;
 
-use agent::{
-    child,
-    dropin::{self, Landfall, Logging, Name, UnknownName, cp},
-};
-use commands::Command;
-use std::{
-    env,
-    ffi::{OsStr, OsString},
-    fmt,
-    io::{self, Write},
-    path::Path,
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 
-/// The name of this program, and what the names of its builds start with.
-const NAME: &str = "landfall";
-
 fn main() -> ExitCode {
-    let mut words = env::args_os();
-    let program = words.next().unwrap_or_default();
-    let called = Path::new(&program).file_name().unwrap_or_default();
-    let words: Vec<_> = words.collect();
-    // Our name, and then that of another program.
-    let first = words.split_first().filter(|(first, _)| !commands::is_command(first));
-    let code =
-        other_program(&program, called, &words).or_else(|| first.and_then(|(first, rest)| drop_in(first, first, rest)));
-    if let Some(code) = code {
-        return code;
-    }
-    if !is_ours(called)
-        && !words.first().is_some_and(|word| commands::is_command(word) || word.as_encoded_bytes().starts_with(b"-"))
-    {
-        return fail(format_args!("{}", UnknownName(called.to_string_lossy().into_owned())));
-    }
-    let command = commands::parse(&program, words).unwrap_or_else(|error| error.exit());
-    if let Command::Serve(_) = command {
-        ALLOCATOR.serve_many_threads();
-    }
-    log::start("info", &command.logging(), command.tag());
-    if let Err(error) = child::enter_if_step() {
-        let error = anyhow::Error::new(error);
-        return fail(format_args!("this step cannot be held to its rules and is not run: {error:#}"));
-    }
-    command.carry_out()
-}
-
-/// Does what the program that is `called` so does; `None` where that is us.
-fn other_program(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
-    // Of those for Ignition, only a standard stream that nobody reads is an error.
-    match called.to_str() {
-        Some(coreos_installer::NAME) => Some(coreos_installer::main()),
-        Some("ignition-validate") => {
-            Some(ignition::cli::ignition_validate(env::args_os()).unwrap_or(ExitCode::FAILURE))
-        }
-        Some("ignition-apply") => Some(ignition::cli::ignition_apply(env::args_os()).unwrap_or(ExitCode::FAILURE)),
-        _ => drop_in(program, called, words),
-    }
-}
-
-/// The same for the programs of the real agent's image, whose names may also be our first word.
-fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
-    if called == cp::NAME {
-        return Some(cp::main(words));
-    }
-    let name: Name = called.to_str()?.parse().ok()?;
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let tag = if name == Name::Installer { "installer" } else { "agent" };
-    let level = |logging: &Logging| if logging.is_verbose { "debug" } else { "info" };
-    let landfall = Landfall {
-        start_log: &|logging| log::start(level(logging), logging, logging.journal.then_some(tag)),
-        run: &|words| commands::parse(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.run(),
-    };
-    Some(dropin::main(Path::new(program), name, words, &landfall))
-}
-
-/// Whether the program goes by its own name, or by that of no file: /proc/self/exe, or a descriptor.
-fn is_ours(called: &OsStr) -> bool {
-    called.to_str().is_none_or(|name| {
-        name.starts_with(NAME) || name.is_empty() || name == "exe" || name.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}
-
-fn fail(reason: fmt::Arguments) -> ExitCode {
-    complain(reason);
-    ExitCode::FAILURE
-}
-
-/// Not eprintln: nobody listening is no reason to panic.
-fn complain(line: fmt::Arguments) {
-    let _ = writeln!(io::stderr(), "{line}");
+    landfall::main::<landfall::Whole>(|| ALLOCATOR.serve_many_threads())
 }

@@ -1,0 +1,120 @@
+//! Landfall takes a bare machine that booted a CoreOS-style live ISO to an installed node.
+//!
+//! One static program with a subcommand for each part: `agent` registers the host with the service and does what it asks
+//! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
+
+#[macro_use]
+mod commands;
+mod coreos_installer;
+#[cfg(feature = "hub")]
+mod hub;
+mod log;
+
+pub use commands::{Cli, Commands, Host, Outcome, Purpose};
+#[cfg(feature = "hub")]
+pub use hub::{Hub, Whole};
+
+use agent::{
+    child,
+    dropin::{self, Landfall, Logging, Name, UnknownName, cp},
+};
+use clap::error::ErrorKind;
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+/// The name of this program, and what the names of its builds start with.
+pub const NAME: &str = "landfall";
+
+/// Does what the command line says, with these commands; or what another program does, when called by that one's name.
+///
+/// `many_threads` is called before a command that runs on many threads.
+pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
+    let mut words = env::args_os();
+    let program = words.next().unwrap_or_default();
+    let called = Path::new(&program).file_name().unwrap_or_default();
+    let words: Vec<_> = words.collect();
+    // Our name, and then that of another program.
+    let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));
+    let code =
+        other_program(&program, called, &words).or_else(|| first.and_then(|(first, rest)| drop_in(first, first, rest)));
+    if let Some(code) = code {
+        return code;
+    }
+    if !is_ours(called)
+        && !words
+            .first()
+            .is_some_and(|word| commands::is_command::<C>(word) || word.as_encoded_bytes().starts_with(b"-"))
+    {
+        return fail(format_args!("{}", UnknownName(called.to_string_lossy().into_owned())));
+    }
+    let command: C = commands::parse(&program, words).unwrap_or_else(|error| {
+        let _ = error.print();
+        if error.kind() == ErrorKind::InvalidSubcommand && !cfg!(feature = "hub") {
+            complain(format_args!(
+                "This is the host's program: the service and its clients are in the whole program, landfall."
+            ));
+        }
+        std::process::exit(error.exit_code())
+    });
+    if command.has_many_threads() {
+        many_threads();
+    }
+    log::start("info", &command.logging(), command.tag());
+    if let Err(error) = child::enter_if_step() {
+        let error = anyhow::Error::new(error);
+        return fail(format_args!("this step cannot be held to its rules and is not run: {error:#}"));
+    }
+    commands::carry_out(command)
+}
+
+/// Does what the program that is `called` so does; `None` where that is us.
+fn other_program(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
+    // Of those for Ignition, only a standard stream that nobody reads is an error.
+    match called.to_str() {
+        Some(coreos_installer::NAME) => Some(coreos_installer::main()),
+        Some("ignition-validate") => {
+            Some(ignition::cli::ignition_validate(env::args_os()).unwrap_or(ExitCode::FAILURE))
+        }
+        Some("ignition-apply") => Some(ignition::cli::ignition_apply(env::args_os()).unwrap_or(ExitCode::FAILURE)),
+        _ => drop_in(program, called, words),
+    }
+}
+
+/// The same for the programs of the real agent's image, whose names may also be our first word.
+fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
+    if called == cp::NAME {
+        return Some(cp::main(words));
+    }
+    let name: Name = called.to_str()?.parse().ok()?;
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let tag = if name == Name::Installer { "installer" } else { "agent" };
+    let level = |logging: &Logging| if logging.is_verbose { "debug" } else { "info" };
+    let landfall = Landfall {
+        start_log: &|logging| log::start(level(logging), logging, logging.journal.then_some(tag)),
+        run: &|words| commands::parse::<Host>(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.run(),
+    };
+    Some(dropin::main(Path::new(program), name, words, &landfall))
+}
+
+/// Whether the program goes by its own name, or by that of no file: /proc/self/exe, or a descriptor.
+fn is_ours(called: &OsStr) -> bool {
+    called.to_str().is_none_or(|name| {
+        name.starts_with(NAME) || name.is_empty() || name == "exe" || name.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+fn fail(reason: fmt::Arguments) -> ExitCode {
+    complain(reason);
+    ExitCode::FAILURE
+}
+
+/// Not eprintln: nobody listening is no reason to panic.
+fn complain(line: fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
