@@ -7,7 +7,7 @@ mod root;
 
 use release::{Entry, RELEASE};
 use root::Root;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -84,6 +84,50 @@ fn the_archive_has_both_programs_and_an_overlay_with_the_hosts() {
         ["overlay/usr/lib/systemd/system/agent.service", "share/man/man1/landfall.1", "share/doc/landfall/CHANGELOG.md"]
     {
         assert!(at(path).is_file(), "{path}");
+    }
+}
+
+#[test]
+fn the_images_are_whole_and_each_starts_its_own_program() {
+    let Some(release) = RELEASE.as_ref() else { return };
+    let version = env!("CARGO_PKG_VERSION");
+    for (purpose, program, path, start) in [
+        ("agent", "landfall-host", "usr/bin/agent", json!([null, ["agent"]])),
+        ("serve", "landfall", "usr/bin/landfall", json!([["/usr/bin/landfall", "serve"], null])),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let unpack = |archive: &Path, name: &str| {
+            let to = dir.path().join(name);
+            fs::create_dir(&to).unwrap();
+            run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(&to));
+            to
+        };
+        let layout = unpack(&release.path(&format!("landfall-{purpose}-{version}-x86_64.oci.tar")), "layout");
+        // OCI image-spec 1.1: each descriptor has the size and the digest of what it describes.
+        let blob = |descriptor: &Value| {
+            let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+            let path = layout.join("blobs/sha256").join(digest);
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!(
+                (sha256(&bytes).as_str(), json!(bytes.len())),
+                (digest, descriptor["size"].clone()),
+                "{descriptor}"
+            );
+            (path, bytes)
+        };
+        let document = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+        assert_eq!(document(&fs::read(layout.join("oci-layout")).unwrap())["imageLayoutVersion"], "1.0.0");
+        let index = document(&fs::read(layout.join("index.json")).unwrap());
+        let name = format!("localhost/landfall-{purpose}:{version}");
+        assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], name);
+        let manifest = document(&blob(&index["manifests"][0]).1);
+        let config = document(&blob(&manifest["config"]).1);
+        assert_eq!(json!([config["config"]["Entrypoint"], config["config"]["Cmd"]]), start, "{purpose}");
+        let root = unpack(&blob(&manifest["layers"][0]).0, "root");
+        let expected = release.path(&format!("{program}-{version}-x86_64"));
+        assert!(fs::read(root.join(path)).unwrap() == fs::read(expected).unwrap(), "{purpose}");
+        let told = run(Command::new("chroot").arg(&root).args(["/usr/bin/landfall", "--version"]));
+        assert!(told.ends_with(&format!(" {version}\n")), "{told}");
     }
 }
 
