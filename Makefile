@@ -11,7 +11,7 @@
 #   make fuzz [FUZZ_SECONDS=60]   each fuzz target for that long
 #   make crash [MOMENTS=50]   signals and power cuts in installations: at every boundary of stages, and at so many random moments
 #   make bench      against the peer programs, as ratios
-#   make dist       what is released: archive, the agent's container image, bill of materials, checksums
+#   make dist       what is released: programs, archive, packages, container images, bills of materials, checksums
 #   make reproducible   the same a second time in another place, compared
 #   make setup      what the others call: packages, QEMU, the musl target
 

@@ -1,12 +1,13 @@
-//! The agent's container image, unpacked and run as a container engine would: its files and nothing else.
+//! The container images, unpacked and run as a container engine would: their files and nothing else.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 /// The static program, which alone runs in an image without anything else; without it and root's rights there is no test.
@@ -26,6 +27,48 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
+/// An image as an engine has it before it starts a container: layout, manifest, configuration, layer.
+struct Unpacked {
+    config: Value,
+    root: PathBuf,
+}
+
+impl Unpacked {
+    fn new(archive: &Path, dir: &Path) -> Self {
+        let (layout, root) = (dir.join("layout"), dir.join("root"));
+        let unpack = |archive: &Path, to: &Path| {
+            fs::create_dir(to).unwrap();
+            run(Path::new("tar"), &["-xf", archive.to_str().unwrap(), "-C", to.to_str().unwrap()]);
+        };
+        unpack(archive, &layout);
+        let blob = |descriptor: &Value| {
+            layout.join("blobs/sha256").join(descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap())
+        };
+        let manifest = json(&blob(&json(&layout.join("index.json"))["manifests"][0]));
+        unpack(&blob(&manifest["layers"][0]), &root);
+        Self { config: json(&blob(&manifest["config"]))["config"].take(), root }
+    }
+
+    fn words(&self, field: &str) -> Vec<String> {
+        self.config[field].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A container of it, as the user that the image names.
+    fn container(&self, words: &[&str]) -> Command {
+        // In a mount namespace of its own, for an engine gives it /proc; chroot(1), found on this side, looks for the program on the other.
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", "PATH=$PATH:/usr/sbin:/usr/bin; mkdir -p \"$0/proc\" && mount -t proc proc \"$0/proc\" && exec chroot \"$@\""]);
+        command.arg(&self.root);
+        if let Some(user) = self.config["User"].as_str() {
+            command.arg(format!("--userspec={user}")).arg("--groups=");
+        }
+        let environment = self.words("Env");
+        command.arg(&self.root).args(words).env_clear();
+        command.envs(environment.iter().map(|pair| pair.split_once('=').unwrap()));
+        command
+    }
+}
+
 #[test]
 fn a_container_of_the_image_can_do_what_units_and_daemonsets_start_there() {
     let Some(program) = program() else { return };
@@ -37,27 +80,10 @@ fn a_container_of_the_image_can_do_what_units_and_daemonsets_start_there() {
     run(&program, &["image", "oci", "--binary", program.to_str().unwrap(), "--output", again.to_str().unwrap()]);
     assert!(fs::read(&archive).unwrap() == fs::read(&again).unwrap(), "the same program gave other bytes");
 
-    // As an engine does: layout, manifest, configuration, layer.
-    let unpack = |archive: &Path, to: &Path| {
-        fs::create_dir(to).unwrap();
-        run(Path::new("tar"), &["-xf", archive.to_str().unwrap(), "-C", to.to_str().unwrap()]);
-    };
-    unpack(&archive, &at("layout"));
-    let blob = |descriptor: &Value| {
-        at("layout/blobs/sha256").join(descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap())
-    };
-    let manifest = json(&blob(&json(&at("layout/index.json"))["manifests"][0]));
-    let config = json(&blob(&manifest["config"]));
-    let root = at("root");
-    unpack(&blob(&manifest["layers"][0]), &root);
+    let image = Unpacked::new(&archive, dir.path());
+    let root = &image.root;
     fs::create_dir(root.join("hostbin")).unwrap();
-
-    let container = |words: &[&str]| {
-        let path = config["config"]["Env"][0].as_str().unwrap().strip_prefix("PATH=").unwrap();
-        // env(1), found on this side, looks for the program on the other.
-        let chroot = ["/usr/sbin/chroot", "/usr/bin/chroot"].into_iter().find(|path| Path::new(path).exists()).unwrap();
-        Command::new(chroot).arg(&root).args(words).env_clear().env("PATH", path).output().unwrap()
-    };
+    let container = |words: &[&str]| image.container(words).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
 
     let copied = container(&["cp", "/usr/bin/agent", "/hostbin"]);
@@ -68,9 +94,8 @@ fn a_container_of_the_image_can_do_what_units_and_daemonsets_start_there() {
     let help = container(&["next_step_runner", "-h"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stderr).starts_with("Usage of next_step_runner:\n"), "{}", text(&help.stderr));
-    let command: Vec<_> =
-        config["config"]["Cmd"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-    let agent = container(&command);
+    let command = image.words("Cmd");
+    let agent = container(&command.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(
         (agent.status.code(), text(&agent.stderr).as_str()),
         (Some(1), "agent: --url is required and was not given, or is empty\n")
@@ -78,4 +103,42 @@ fn a_container_of_the_image_can_do_what_units_and_daemonsets_start_there() {
     let inventory = container(&["inventory"]);
     assert!(inventory.stdout.starts_with(b"{") && inventory.status.success(), "{}", text(&inventory.stderr));
     assert!(container(&["landfall", "--version"]).status.success());
+}
+
+/// Ends the process with the test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_container_of_the_services_image_serves_as_a_user_without_rights() {
+    let Some(program) = program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    // The user looks at the root from inside, but comes there from outside.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let archive = dir.path().join("image.tar");
+    run(&program, &["image", "oci", "--for", "serve", "--output", archive.to_str().unwrap()]);
+    let image = Unpacked::new(&archive, dir.path());
+    let entrypoint = image.words("Entrypoint");
+    let mut words: Vec<_> = entrypoint.iter().map(String::as_str).collect();
+    words.extend(["--listen", "127.0.0.1:0"]);
+
+    let mut service = image.container(&words);
+    let mut service = Running(service.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(service.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on http://127.0.0.1:"), "{line:?}");
+    let status = fs::read_to_string(format!("/proc/{}/status", service.0.id())).unwrap();
+    assert!(status.contains("Uid:\t65532\t65532\t65532\t65532\n"), "{status}");
+    // As with podman exec; it finds the service's key by the image's own settings.
+    let token = image.container(&["landfall", "serve", "token"]).output().unwrap();
+    assert!(token.status.success() && !token.stdout.is_empty(), "{}", String::from_utf8_lossy(&token.stderr));
+    let wrong = ["image", "oci", "--for", "serve", "--entrypoint", "installer", "--output", "/nonexistent/image.tar"];
+    let refused = Command::new(&program).args(wrong).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--entrypoint is for an agent's image"), "{refused:?}");
 }

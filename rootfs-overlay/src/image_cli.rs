@@ -1,9 +1,9 @@
 //! `landfall image`.
 
 use crate::bake::program;
-use crate::oci;
+use crate::oci::{self, Purpose};
 use crate::overlay_cli::Overlay;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
 use std::{
     fs::File,
@@ -33,29 +33,35 @@ impl Image {
     }
 }
 
-/// Write the agent's container image as an OCI archive
+/// Write the agent's or the service's container image as an OCI archive
 ///
-/// The image holds one program, under the names that the assisted-installer service starts (agent, next_step_runner,
-/// inventory, free_addresses, disk_speed_check, logs_sender), its own, and cp. There is no shell in it and no CA
-/// certificate: it trusts the host's, where it can see the host's files, and --cacert. The same program and SOURCE_DATE_EPOCH
-/// (seconds since 1970, 0 if not set) give the same bytes.
+/// The image holds one program. The agent's has it under the names that the assisted-installer service starts (agent,
+/// next_step_runner, inventory, free_addresses, disk_speed_check, logs_sender), its own, and cp. The service's starts
+/// `landfall serve` as a user without rights, with its state in the volume /var/lib/landfall, on port 8090, with tokens
+/// (--auth local). There is no shell in an image and no CA certificate: the agent trusts the host's, where it can see the
+/// host's files, and --cacert; the service those of SSL_CERT_FILE. The same program and SOURCE_DATE_EPOCH (seconds since
+/// 1970, 0 if not set) give the same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   landfall image oci --output landfall-agent.oci.tar
   skopeo copy oci-archive:landfall-agent.oci.tar docker://registry.example.com/landfall-agent:1.0
-  podman load -i landfall-agent.oci.tar")]
+  podman load -i landfall-agent.oci.tar
+  landfall image oci --for serve --output landfall-serve.oci.tar")]
 struct Oci {
     /// Where to write it; replaced if it is there
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The static program to put into it [default: the landfall-host installed
-    /// with this program, else this program]
+    /// What its containers do
+    #[arg(long = "for", value_name = "PURPOSE", value_enum, default_value_t = Purpose::Agent)]
+    purpose: Purpose,
+    /// The static program to put into it [default: this one; for the agent, the
+    /// landfall-host installed with it, if there is one]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Name and tag in the archive
-    #[arg(long, value_name = "REF", default_value = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION")))]
-    name: String,
+    /// Name and tag in the archive [default: localhost/landfall-PURPOSE:VERSION]
+    #[arg(long, value_name = "REF")]
+    name: Option<String>,
     /// The program that a container starts, its arguments following: 'installer' for an installer image. Without it the
     /// container starts the agent unless another command is given, as the agent's units do
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(api::image::AGENT_LINKS))]
@@ -70,10 +76,23 @@ struct Oci {
 
 impl Oci {
     fn run(self) -> anyhow::Result<()> {
+        ensure!(
+            self.entrypoint.is_none() || self.purpose == Purpose::Agent,
+            "--entrypoint is for an agent's image: a container of the service's starts `landfall serve`"
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        let default_name = match self.purpose {
+            Purpose::Agent => format!("localhost/landfall-agent:{version}"),
+            Purpose::Serve => format!("localhost/landfall-serve:{version}"),
+        };
         let image = oci::Image {
-            program: self.binary.unwrap_or_else(program::for_images),
-            reference: self.name,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            program: self.binary.unwrap_or_else(|| match self.purpose {
+                Purpose::Agent => program::for_images(),
+                Purpose::Serve => program::RUNNING.into(),
+            }),
+            purpose: self.purpose,
+            reference: self.name.unwrap_or(default_name),
+            version: version.to_owned(),
             entrypoint: self.entrypoint,
             created_s: self.created,
             created: rfc3339(self.created)?,

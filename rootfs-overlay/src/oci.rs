@@ -1,4 +1,5 @@
-//! The agent's container image: this one program, its names, and nothing else (OCI image-spec 1.1, image-layout and layer).
+//! Container images of this one program and nothing else (OCI image-spec 1.1, image-layout and layer): the agent's, with the names of
+//! the real agent's programs, and the service's.
 //!
 //! The same program and time give the same bytes.
 
@@ -20,7 +21,7 @@ const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 const ELF_BYTES: usize = 20;
 const BLOBS: &str = "blobs/sha256";
 
-/// Directories of the image with their modes: those that programs in containers rely on.
+/// Directories of each image with their modes: those that programs in containers rely on.
 const DIRECTORIES: [(&str, u32); 9] = [
     ("etc", 0o755),
     ("root", 0o700),
@@ -32,19 +33,36 @@ const DIRECTORIES: [(&str, u32); 9] = [
     ("var/log", 0o755),
     ("var/tmp", 0o1777),
 ];
-/// What the container engine looks users up in.
-const FILES: [(&str, &str); 2] =
-    [("etc/group", "root:x:0:\n"), ("etc/passwd", "root:x:0:0:root:/root:/usr/bin/landfall\n")];
+/// What the service is in its image.
+const SERVE_PATH: &str = "/usr/bin/landfall";
+/// Records, keys and logs of the service: the one place that it writes to, and that outlives the container.
+const SERVE_STATE: &str = "/var/lib/landfall";
+/// Where others reach it.
+const SERVE_PORT: u16 = 8090;
+/// Its user and group in the image. The number is the one that images without a distribution have for a user without rights, so that
+/// rules of clusters about root and about low numbers let it pass.
+const SERVE_ID: u64 = 65532;
+
+/// What containers of an image do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Purpose {
+    /// The agent of a discovered host, and its steps
+    Agent,
+    /// The service (`landfall serve`)
+    Serve,
+}
 
 /// What goes into an image.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub program: PathBuf,
+    pub purpose: Purpose,
     /// Name and tag, as `localhost/landfall-agent:1.0`.
     pub reference: String,
     /// Version, in its labels.
     pub version: String,
-    /// The name that a container starts with whatever arguments it is given; otherwise the agent where no command is given.
+    /// For an agent's image: the name that a container starts with whatever arguments it is given; otherwise the agent where no
+    /// command is given.
     pub entrypoint: Option<String>,
     /// When it is said to have been made, seconds since 1970.
     pub created_s: u64,
@@ -117,26 +135,10 @@ pub(crate) fn write(image: &Image, out: impl Write) -> Result<Written, OciError>
     let architecture = architecture(&image.program, &mut program)?;
     let (mut layer, layer_blob, diff_id) = layer(image, program)?;
 
-    let labels = json!({
-        AGENT_LABEL: image.version,
-        "org.opencontainers.image.title": "landfall",
-        "org.opencontainers.image.description": "Agent of a discovered host, in the place of the assisted installer's",
-        "org.opencontainers.image.licenses": "Apache-2.0",
-        "org.opencontainers.image.version": image.version,
-    });
-    let program_name = AGENT_PATH.rsplit('/').next().unwrap_or_default();
-    // Units name the agent's program after the image; the installer is started by arguments alone.
-    let (start, start_with) = match &image.entrypoint {
-        Some(name) => ("Entrypoint", name.as_str()),
-        None => ("Cmd", program_name),
-    };
+    let labels = labels(image);
     let config = serde_json::to_vec(&json!({
         "architecture": architecture,
-        "config": {
-            start: [start_with],
-            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-            "Labels": labels,
-        },
+        "config": execution(image, &labels),
         "created": image.created,
         "history": [{"created": image.created, "created_by": "landfall image oci"}],
         "os": "linux",
@@ -175,6 +177,63 @@ pub(crate) fn write(image: &Image, out: impl Write) -> Result<Written, OciError>
     Ok(Written { digest: format!("sha256:{}", manifest_blob.digest), architecture, layer_bytes: layer_blob.size_bytes })
 }
 
+/// What registries and people know an image by; also how an agent tells that another image has this project's agent.
+fn labels(image: &Image) -> Value {
+    let description = match image.purpose {
+        Purpose::Agent => "Agent of a discovered host, in the place of the assisted installer's",
+        Purpose::Serve => "Service that discovers and installs hosts, in the place of the assisted installer's",
+    };
+    let mut labels = serde_json::Map::new();
+    if image.purpose == Purpose::Agent {
+        labels.insert(AGENT_LABEL.into(), image.version.as_str().into());
+    }
+    for (name, value) in [
+        ("title", "landfall"),
+        ("description", description),
+        ("licenses", "Apache-2.0"),
+        ("version", image.version.as_str()),
+    ] {
+        labels.insert(format!("org.opencontainers.image.{name}"), value.into());
+    }
+    labels.into()
+}
+
+/// How a container of the image is started (OCI image-spec 1.1, image configuration).
+fn execution(image: &Image, labels: &Value) -> Value {
+    const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    match image.purpose {
+        Purpose::Agent => {
+            let program_name = AGENT_PATH.rsplit('/').next().unwrap_or_default();
+            // Units name the agent's program after the image; the installer is started by arguments alone.
+            let (start, start_with) = match &image.entrypoint {
+                Some(name) => ("Entrypoint", name.as_str()),
+                None => ("Cmd", program_name),
+            };
+            json!({start: [start_with], "Env": [PATH], "Labels": labels})
+        }
+        // With tokens, for a container's port is there to be reached by others. The service then listens on all addresses.
+        Purpose::Serve => json!({
+            "Entrypoint": [SERVE_PATH, "serve"],
+            "Env": [PATH, format!("LANDFALL_STATE_DIR={SERVE_STATE}"), "LANDFALL_AUTH=local"],
+            "ExposedPorts": {format!("{SERVE_PORT}/tcp"): {}},
+            "Labels": labels,
+            "User": format!("{SERVE_ID}:{SERVE_ID}"),
+            "Volumes": {SERVE_STATE: {}},
+            "WorkingDir": SERVE_STATE,
+        }),
+    }
+}
+
+/// The users and groups that the container engine looks up.
+fn accounts(purpose: Purpose) -> [(&'static str, String); 2] {
+    let (mut groups, mut users) = ("root:x:0:\n".to_owned(), "root:x:0:0:root:/root:/usr/bin/landfall\n".to_owned());
+    if purpose == Purpose::Serve {
+        groups += &format!("landfall:x:{SERVE_ID}:\n");
+        users += &format!("landfall:x:{SERVE_ID}:{SERVE_ID}:landfall:{SERVE_STATE}:/usr/bin/landfall\n");
+    }
+    [("etc/group", groups), ("etc/passwd", users)]
+}
+
 /// The compressed layer, its blob, and the digest of what was compressed.
 fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciError> {
     let unreadable = |source| OciError::Program { path: image.program.clone(), source };
@@ -184,14 +243,24 @@ fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciEr
     for (path, mode) in DIRECTORIES {
         archive.directory(path, mode)?;
     }
-    for (path, content) in FILES {
+    for (path, content) in accounts(image.purpose) {
         archive.file(path, 0o644, content.as_bytes())?;
     }
-    let path = AGENT_PATH.trim_start_matches('/');
-    archive.member(path, 0o755, len_bytes, &mut program)?;
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-    for link in AGENT_LINKS {
-        archive.link(&format!("{directory}/{link}"), name)?;
+    match image.purpose {
+        Purpose::Agent => {
+            let path = AGENT_PATH.trim_start_matches('/');
+            archive.member(path, 0o755, len_bytes, &mut program)?;
+            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            for link in AGENT_LINKS {
+                archive.link(&format!("{directory}/{link}"), name)?;
+            }
+        }
+        Purpose::Serve => {
+            archive.member(SERVE_PATH.trim_start_matches('/'), 0o755, len_bytes, &mut program)?;
+            archive.directory("var/lib", 0o755)?;
+            // An engine gives a new volume the owner and the mode of what it covers.
+            archive.directory_of(SERVE_STATE.trim_start_matches('/'), 0o700, SERVE_ID)?;
+        }
     }
     archive.finish()?;
     let diff_id = hex::lower(plain.hash.finalize());
@@ -245,7 +314,14 @@ impl<W: Write> Archive<W> {
     }
 
     pub(crate) fn directory(&mut self, path: &str, mode: u32) -> io::Result<()> {
+        self.directory_of(path, mode, 0)
+    }
+
+    /// The same, of the user and the group of this number.
+    fn directory_of(&mut self, path: &str, mode: u32, id: u64) -> io::Result<()> {
         let mut header = self.header(EntryType::Directory, mode, 0);
+        header.set_uid(id);
+        header.set_gid(id);
         self.builder.append_data(&mut header, format!("{path}/"), io::empty())
     }
 

@@ -13,6 +13,7 @@ fn program() -> tempfile::NamedTempFile {
 fn image(program: &Path) -> Image {
     Image {
         program: program.to_owned(),
+        purpose: Purpose::Agent,
         reference: "localhost/landfall-agent:9".into(),
         version: "9".into(),
         entrypoint: None,
@@ -44,6 +45,22 @@ fn blob<'a>(members: &'a BTreeMap<String, (Header, Vec<u8>)>, descriptor: &Value
 
 fn document(content: &[u8]) -> Value {
     serde_json::from_slice(content).unwrap()
+}
+
+fn serve_image(program: &Path) -> Image {
+    Image { purpose: Purpose::Serve, reference: "localhost/landfall-serve:9".into(), ..image(program) }
+}
+
+/// The configuration in an archive, and the members of its layer.
+fn unpacked(bytes: &[u8]) -> (Value, BTreeMap<String, (Header, Vec<u8>)>) {
+    let archive = members(bytes);
+    let index = document(&archive["index.json"].1);
+    let manifest = document(blob(&archive, &index["manifests"][0], "application/vnd.oci.image.manifest.v1+json"));
+    let config = document(blob(&archive, &manifest["config"], "application/vnd.oci.image.config.v1+json"));
+    let layer = blob(&archive, &manifest["layers"][0], "application/vnd.oci.image.layer.v1.tar+gzip");
+    let mut plain = Vec::new();
+    GzDecoder::new(layer).read_to_end(&mut plain).unwrap();
+    (config, members(&plain))
 }
 
 #[test]
@@ -104,7 +121,7 @@ fn the_layer_holds_the_program_and_its_names_and_nobodys_traces() {
         assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0), "{name}");
         assert_eq!((header.mtime().unwrap(), header.username().unwrap()), (1_000_000_000, Some("")), "{name}");
     }
-    assert_eq!(members.len(), DIRECTORIES.len() + FILES.len() + 1 + AGENT_LINKS.len());
+    assert_eq!(members.len(), DIRECTORIES.len() + accounts(Purpose::Agent).len() + 1 + AGENT_LINKS.len());
 }
 
 #[test]
@@ -129,6 +146,38 @@ fn an_installer_image_starts_the_installer() {
     let config = document(blob(&members, &manifest["config"], "application/vnd.oci.image.config.v1+json"));
     assert_eq!(config["config"]["Entrypoint"], json!(["installer"]));
     assert_eq!(config["config"].get("Cmd"), None, "it would come before the arguments");
+}
+
+#[test]
+fn a_service_image_starts_the_service_as_a_user_without_rights() {
+    let file = program();
+    let mut bytes = Vec::new();
+    write(&serve_image(file.path()), &mut bytes).unwrap();
+    let (config, members) = unpacked(&bytes);
+    let config = &config["config"];
+    assert_eq!((&config["Entrypoint"], config.get("Cmd")), (&json!(["/usr/bin/landfall", "serve"]), None));
+    assert_eq!(config["ExposedPorts"], json!({"8090/tcp": {}}));
+    assert_eq!(config["Volumes"], json!({"/var/lib/landfall": {}}));
+    assert_eq!((&config["User"], &config["WorkingDir"]), (&json!("65532:65532"), &json!("/var/lib/landfall")));
+    let environment = config["Env"].as_array().unwrap();
+    for pair in ["LANDFALL_STATE_DIR=/var/lib/landfall", "LANDFALL_AUTH=local"] {
+        assert!(environment.contains(&json!(pair)), "{pair} in {environment:?}");
+    }
+    // An agent that upgrades itself would look for an agent in it.
+    assert_eq!(config["Labels"].get(AGENT_LABEL), None);
+
+    assert_eq!(members["usr/bin/landfall"].1, std::fs::read(file.path()).unwrap());
+    let user = "landfall:x:65532:65532:landfall:/var/lib/landfall:/usr/bin/landfall\n";
+    assert!(
+        members["etc/passwd"].1.ends_with(user.as_bytes()) && members["etc/group"].1.ends_with(b"landfall:x:65532:\n")
+    );
+    for (name, (header, _)) in &members {
+        let expected = if name == "var/lib/landfall/" { 65532 } else { 0 };
+        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (expected, expected), "{name}");
+    }
+    assert_eq!(members["var/lib/landfall/"].0.mode().unwrap(), 0o700);
+    let others = ["usr/bin/landfall", "var/lib/", "var/lib/landfall/"];
+    assert_eq!(members.len(), DIRECTORIES.len() + accounts(Purpose::Serve).len() + others.len());
 }
 
 #[test]

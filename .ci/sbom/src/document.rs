@@ -82,19 +82,28 @@ struct Dependency {
     depends_on: BTreeSet<String>,
 }
 
-/// The document of `package`'s binary for `target`, whose hash is `sha256`.
+/// What is described.
+#[derive(Clone, Debug)]
+pub(crate) struct Program<'a> {
+    /// File name.
+    pub name: &'a str,
+    /// The package it is built of.
+    pub package: &'a str,
+    pub target: &'a str,
+    /// Of the file, in hexadecimal.
+    pub sha256: Option<String>,
+}
+
+/// The document of a program of this workspace.
 ///
 /// Fails where a crate states no licence: whoever reads the document relies on that.
-pub(crate) fn document(
-    linked: &Linked,
-    native: &[Native],
-    package: &str,
-    target: &str,
-    sha256: Option<String>,
-) -> anyhow::Result<Document> {
+pub(crate) fn document(linked: &Linked, native: &[Native], program: Program<'_>) -> anyhow::Result<Document> {
+    let Program { name, package, target, sha256 } = program;
     let (top, what) = linked.iter().find(|(id, _)| id.name == package).context("the package itself is not linked")?;
     let mut own = of_crate(top, what)?;
     own.kind = "application";
+    own.name = name.to_owned();
+    own.purl = Some(format!("pkg:generic/landfall/{name}@{}", encoded(&top.version)));
     own.hashes = sha256.into_iter().map(sha256_of).collect();
     own.properties = vec![Property { name: "landfall:target", value: target.to_owned() }];
 
@@ -213,7 +222,8 @@ mod tests {
             manifest: "/c/Cargo.toml".into(),
             needs: BTreeSet::new(),
         };
-        let error = document(&[(id, package)].into(), &[], "a", "t", None).unwrap_err();
+        let program = Program { name: "a", package: "a", target: "t", sha256: None };
+        let error = document(&[(id, package)].into(), &[], program).unwrap_err();
         assert_eq!(error.to_string(), "a 1.0.0 states no licence");
     }
 }

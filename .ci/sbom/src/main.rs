@@ -9,6 +9,7 @@ mod native;
 
 use anyhow::{Context, bail};
 use clap::Parser;
+use document::Program;
 use sha2::{Digest, Sha256};
 use std::{
     fs,
@@ -17,7 +18,7 @@ use std::{
     process::Command,
 };
 
-/// The package whose binary is described.
+/// The package whose binaries are described.
 const PACKAGE: &str = "landfall";
 
 /// Print the bill of materials of the static binary (CycloneDX 1.5, JSON)
@@ -26,13 +27,16 @@ struct Line {
     /// For which target the binary is built
     #[arg(long, value_name = "TRIPLE", default_value = "x86_64-unknown-linux-musl")]
     target: String,
+    /// Name of the program, of those that the package has
+    #[arg(long, value_name = "NAME", default_value = PACKAGE)]
+    program: String,
     /// The binary itself, whose SHA-256 is then in the document
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let Line { target, binary } = Line::parse();
+    let Line { target, program, binary } = Line::parse();
     let top =
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace is above this package")?;
     let cargo = |words: &[&str]| output(Command::new("cargo").args(words).current_dir(top));
@@ -67,7 +71,8 @@ fn main() -> anyhow::Result<()> {
         }
         None => None,
     };
-    let document = document::document(&linked, &native, PACKAGE, &target, sha256)?;
+    let program = Program { name: &program, package: PACKAGE, target: &target, sha256 };
+    let document = document::document(&linked, &native, program)?;
     let mut text = serde_json::to_vec_pretty(&document)?;
     text.push(b'\n');
     io::stdout().write_all(&text).context("writing the document")

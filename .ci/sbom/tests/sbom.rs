@@ -75,6 +75,15 @@ fn what_is_linked_is_there_and_what_only_builds_is_not() {
 }
 
 #[test]
+fn each_program_of_the_package_goes_by_its_own_name() {
+    let document: Value = serde_json::from_slice(&document(&["--program", "landfall-host"])).unwrap();
+    let own = &document["metadata"]["component"];
+    let version = text(own, "version");
+    assert_eq!(text(own, "name"), "landfall-host");
+    assert_eq!(text(own, "purl"), format!("pkg:generic/landfall/landfall-host@{version}"));
+}
+
+#[test]
 fn a_binary_is_named_by_its_hash() {
     let file = env!("CARGO_BIN_EXE_sbom");
     let document: Value = serde_json::from_slice(&document(&["--binary", file])).unwrap();
