@@ -8,18 +8,17 @@ const PROGRAMS: [&str; 2] = ["landfall", "landfall-host"];
 
 fn main() {
     println!("cargo::rerun-if-changed=src/no-unwinding.ld");
-    let is = |name, value: &str| env::var(name).is_ok_and(|found| found == value);
-    if !is("CARGO_CFG_TARGET_ENV", "musl") {
+    if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|found| found != "musl") {
         return;
     }
-    // Beside the programs: OUT_DIR is build/landfall-HASH/out below.
+    // Where the programs go, below a directory of the profile's name: OUT_DIR is build/landfall-HASH/out in it.
     let out = env::var("OUT_DIR").unwrap_or_default();
-    if let Some(directory) = Path::new(&out).ancestors().nth(3) {
-        for name in PROGRAMS {
-            println!("cargo::rustc-link-arg-bin={name}=-Wl,-Map={}/{name}.map", directory.display());
-        }
+    let Some(directory) = Path::new(&out).ancestors().nth(3) else { return };
+    for name in PROGRAMS {
+        println!("cargo::rustc-link-arg-bin={name}=-Wl,-Map={}/{name}.map", directory.display());
     }
-    if is("CARGO_CFG_PANIC", "abort") {
+    // Cargo does not tell which profile has `panic = "abort"`.
+    if directory.ends_with("host") {
         let script = format!("{}/src/no-unwinding.ld", env!("CARGO_MANIFEST_DIR"));
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,-T,{script}");
     }

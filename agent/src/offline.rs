@@ -97,7 +97,7 @@ fn children() -> [(&'static str, StepType, Run); 3] {
 fn line(host_id: HostId, kind: &'static str, step: &StepType, run: &Run) -> Line {
     let outcome = child::run(Path::new(ourselves::PROGRAM), run, step, kind, Limits::default(), &Cancel::default());
     let (mut exit_code, mut error) = (outcome.exit_code, outcome.error);
-    let document = match serde_json::from_str(&outcome.output) {
+    let document = match serde_json::from_slice(outcome.output.as_bytes()) {
         Ok(document) if exit_code == 0 => Some(document),
         Err(cause) if exit_code == 0 => {
             (exit_code, error) = (-1, format!("what it printed is not JSON: {cause}"));

@@ -148,7 +148,7 @@ fn seconds(duration: Duration) -> u64 {
 fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) -> Registered {
     let args = registration.next_step_runner_command.as_ref().map(|command| command.args.as_slice());
     let request = match args {
-        Some([arg]) => serde_json::from_str::<NextStepRequest>(arg).map_err(|error| error.to_string()),
+        Some([arg]) => serde_json::from_slice::<NextStepRequest>(arg.as_bytes()).map_err(|error| error.to_string()),
         Some(args) => Err(format!("{} arguments instead of one", args.len())),
         None => Err("there is none".to_owned()),
     };

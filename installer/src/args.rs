@@ -52,7 +52,7 @@ pub enum ArgsError {
 /// Reads `text`, the JSON list inside `installer_args`; absent and empty mean no arguments.
 pub(crate) fn parse(text: Option<&str>) -> Result<InstallerArgs, ArgsError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(InstallerArgs::default()) };
-    let words: Option<Vec<String>> = serde_json::from_str(text)
+    let words: Option<Vec<String>> = serde_json::from_slice(text.as_bytes())
         .map_err(|source| ArgsError::NotAList { start: text.chars().take(80).collect(), source })?;
     let words = words.unwrap_or_default();
     for (index, word) in words.iter().enumerate() {

@@ -172,7 +172,7 @@ fn read_request(path: &Path) -> anyhow::Result<DiskSpeedCheckRequest> {
     };
     reader.take(MAX_REQUEST_BYTES).read_to_string(&mut text).context("cannot read the request")?;
     let request: DiskSpeedCheckRequest =
-        serde_json::from_str(&text).context("the request is not a JSON object with a path")?;
+        serde_json::from_slice(text.as_bytes()).context("the request is not a JSON object with a path")?;
     ensure!(!request.path.is_empty(), "the path in the request is empty");
     Ok(request)
 }

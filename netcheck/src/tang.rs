@@ -121,7 +121,7 @@ pub fn from_json(json: &[u8]) -> Result<Vec<TangServer>, RequestError> {
     let request: api::TangConnectivityRequest =
         serde_json::from_slice(json).map_err(|source| RequestError::Json { source })?;
     let servers: Vec<TangServer> =
-        serde_json::from_str(&request.tang_servers).map_err(|source| RequestError::Servers { source })?;
+        serde_json::from_slice(request.tang_servers.as_bytes()).map_err(|source| RequestError::Servers { source })?;
     if servers.len() > MAX_SERVERS {
         return Err(RequestError::TooMany { count: servers.len() });
     }

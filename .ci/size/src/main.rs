@@ -56,7 +56,11 @@ fn measure(file: &str, map: &str) -> Result<BTreeMap<String, u64>, String> {
     let mut found = BTreeMap::new();
     let mut rest = 0;
     for (owner, bytes) in map::bytes_by_crate(&String::from_utf8_lossy(&map)) {
-        if bytes < SMALL_BYTES { rest += bytes } else { drop(found.insert(owner, bytes)) }
+        if bytes < SMALL_BYTES {
+            rest += bytes;
+        } else {
+            found.insert(owner, bytes);
+        }
     }
     found.insert("smaller ones".into(), rest);
     found.insert(FILE.into(), bytes);

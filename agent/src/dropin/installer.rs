@@ -100,7 +100,7 @@ pub(super) fn plan(values: &Values) -> Result<Plan, Refusal> {
         ));
     }
     let arguments = values.text("installer-args");
-    if !arguments.is_empty() && serde_json::from_str::<Vec<String>>(arguments).is_err() {
+    if !arguments.is_empty() && serde_json::from_slice::<Vec<String>>(arguments.as_bytes()).is_err() {
         return Err(Refusal::NotAList("installer-args"));
     }
     let mut command = words(["install", "--reboot"]);

@@ -64,7 +64,7 @@ fn parse(path: &Path) -> Result<Value, RecordedError> {
 fn instructions(document: &Value) -> Option<Vec<Step>> {
     let document = match document.pointer("/response/body") {
         // A recorder may have kept the text.
-        Some(Value::String(text)) => &serde_json::from_str(text).ok()?,
+        Some(Value::String(text)) => &serde_json::from_slice(text.as_bytes()).ok()?,
         Some(body) => body,
         None => document,
     };

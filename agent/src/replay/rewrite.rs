@@ -49,7 +49,8 @@ pub fn rewrite(mut step: Step, host_id: &str, target: Option<&Path>) -> Result<S
 
 fn edit(step: &mut Step, change: impl FnOnce(&mut Value)) -> Result<(), Withheld> {
     let form = || Withheld::Form(step.step_type.clone());
-    let mut request: Value = step.args.first().and_then(|text| serde_json::from_str(text).ok()).ok_or_else(form)?;
+    let mut request: Value =
+        step.args.first().and_then(|text| serde_json::from_slice(text.as_bytes()).ok()).ok_or_else(form)?;
     if !request.is_object() {
         return Err(form());
     }

@@ -32,7 +32,7 @@ pub(crate) type Field = (&'static str, bool, Format);
 
 /// Refuses a request that lacks something, or has it in another form. One that is no JSON object passes: its reader says more.
 pub(super) fn check(fields: &[Field], step: &Step) -> Result<(), Refusal> {
-    let Some(Ok(Value::Object(request))) = step.args.first().map(|text| serde_json::from_str(text)) else {
+    let Some(Ok(Value::Object(request))) = step.args.first().map(|text| serde_json::from_slice(text.as_bytes())) else {
         return Ok(());
     };
     let faults = fields.iter().filter_map(|&(name, required, format)| match request.get(name) {
@@ -86,7 +86,7 @@ fn is_version(text: &str) -> bool {
 }
 
 fn is_must_gather(text: &str) -> bool {
-    match serde_json::from_str::<Value>(text) {
+    match serde_json::from_slice::<Value>(text.as_bytes()) {
         Ok(Value::Object(images)) => images
             .iter()
             .all(|(key, image)| MUST_GATHER_KEYS.contains(&key.as_str()) && image.as_str().is_some_and(is_image)),

@@ -80,7 +80,7 @@ fn dry(step: &Step) -> Result<String, String> {
 
 /// The answer of a host that is only pretended: every disk takes 1 ms.
 pub(crate) fn dry_answer(request: &str) -> serde_json::Result<String> {
-    let DiskSpeedCheckRequest { path } = serde_json::from_str(request)?;
+    let DiskSpeedCheckRequest { path } = serde_json::from_slice(request.as_bytes())?;
     serde_json::to_string(&DiskSpeedCheckResponse { io_sync_duration: 1, path })
 }
 

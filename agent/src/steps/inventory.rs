@@ -92,7 +92,7 @@ fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
 }
 
 fn edit(dry: &DryRun, output: &str) -> serde_json::Result<String> {
-    serde_json::from_str(output).and_then(|inventory| serde_json::to_string(&dry.edit(inventory)))
+    serde_json::from_slice(output.as_bytes()).and_then(|inventory| serde_json::to_string(&dry.edit(inventory)))
 }
 
 #[cfg(test)]

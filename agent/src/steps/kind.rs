@@ -189,7 +189,7 @@ impl Run {
 }
 
 pub(super) fn read<R: DeserializeOwned>(request: &str, what: &'static str) -> Result<R, Refusal> {
-    serde_json::from_str(request).map_err(|error| Refusal::Json { what, error })
+    serde_json::from_slice(request.as_bytes()).map_err(|error| Refusal::Json { what, error })
 }
 
 pub(super) fn write(document: &impl Serialize, what: &'static str) -> Result<Vec<u8>, Refusal> {
@@ -229,6 +229,6 @@ pub(super) fn answer<Q: DeserializeOwned, A: Serialize>(
 ) -> Result<String, String> {
     let refused = |error| Refusal::Json { what, error }.to_string();
     let request = only_arg(step).map_err(|refusal| refusal.to_string())?;
-    let request = serde_json::from_str(request).map_err(refused)?;
+    let request = serde_json::from_slice(request.as_bytes()).map_err(refused)?;
     serde_json::to_string(&answer(request)).map_err(refused)
 }

@@ -49,7 +49,7 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
 
 /// Whether the answer says that the image is there.
 pub(crate) fn succeeded(output: &str) -> bool {
-    serde_json::from_str::<UpgradeAgentResponse>(output).is_ok_and(|answer| answer.result == "success")
+    serde_json::from_slice::<UpgradeAgentResponse>(output.as_bytes()).is_ok_and(|answer| answer.result == "success")
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Platforms {
     pub(super) fn read(root: &Path) -> Result<Self, BootError> {
         let path = root.join(TABLE);
         let Some(text) = read_text(&path)? else { return Ok(Self::default()) };
-        serde_json::from_str(&text).map(Self).map_err(|source| BootError::Platforms { path, source })
+        serde_json::from_slice(text.as_bytes()).map(Self).map_err(|source| BootError::Platforms { path, source })
     }
 
     /// A platform's consoles; of one that is not listed there is nothing to say.

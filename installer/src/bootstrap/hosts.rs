@@ -25,7 +25,7 @@ pub(super) struct KnownHost {
 impl KnownHost {
     fn new(host: &Host) -> Self {
         // A host without one is known by its name.
-        let inventory: Inventory = serde_json::from_str(&host.inventory).unwrap_or_default();
+        let inventory: Inventory = serde_json::from_slice(host.inventory.as_bytes()).unwrap_or_default();
         let name = if host.requested_hostname.is_empty() { &inventory.hostname } else { &host.requested_hostname };
         let addresses = inventory.interfaces.iter().flat_map(|interface| {
             let all = interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses);

@@ -49,7 +49,7 @@ fn numbers(version: &str) -> (u32, u32) {
 /// Whether the install configuration names vCenters with credentials for each. Older forms, and those the service fills in itself,
 /// have made-up ones.
 fn has_credentials(overrides: &Secret) -> bool {
-    let overrides: Value = serde_json::from_str(overrides.expose()).unwrap_or_default();
+    let overrides: Value = serde_json::from_slice(overrides.expose().as_bytes()).unwrap_or_default();
     let Some(Value::Array(centers)) = overrides.pointer("/platform/vsphere/vcenters") else { return false };
     let has = |center: &Value, key| center.get(key).and_then(Value::as_str).is_some_and(|text: &str| !text.is_empty());
     !centers.is_empty()

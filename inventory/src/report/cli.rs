@@ -4,6 +4,7 @@ use super::{
     collect,
     diff::{self, Change},
     expect::{Difference, Expectation},
+    layout::Layout,
     page::{Look, page},
     schema::{self, Shape},
     starter,
@@ -12,7 +13,7 @@ use super::{
 use crate::Root;
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Serializer, Value, ser::PrettyFormatter};
 use std::{
     fs::{self, File},
     io::{Read, Write, stdin, stdout},
@@ -124,10 +125,10 @@ impl Report {
         if let Some(Command::Diff(diff)) = &self.command {
             return diff.output();
         }
-        if self.schema {
-            return Ok((schema::TEXT.to_owned(), 0));
-        }
         let schema = schema::report();
+        if self.schema {
+            return Ok((serde_json::to_string_pretty(&schema)? + "\n", 0));
+        }
         let shape = Shape::new(&schema);
         // Before anything is asked: a mistake in the file should not take a minute to learn of.
         let expectation = self.expect.as_deref().map(|path| read_expectation(path, &shape)).transpose()?;
@@ -179,8 +180,9 @@ fn printed<T: Serialize>(
 }
 
 fn json(value: &impl Serialize, pretty: bool) -> anyhow::Result<String> {
-    let text = if pretty { serde_json::to_string_pretty(value)? } else { serde_json::to_string(value)? };
-    Ok(escaped(&text) + "\n")
+    let mut text = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut text, Layout(pretty.then(PrettyFormatter::new))))?;
+    Ok(escaped(std::str::from_utf8(&text)?) + "\n")
 }
 
 fn read_expectation(path: &Path, shape: &Shape<'_>) -> anyhow::Result<Expectation> {

@@ -15,6 +15,7 @@ mod fields;
 mod firmware;
 mod health;
 mod kernel;
+mod layout;
 mod lists;
 pub mod management;
 mod memory;

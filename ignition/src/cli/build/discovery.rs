@@ -133,7 +133,7 @@ impl AssistedArgs {
     fn read(self) -> anyhow::Result<Assisted> {
         let pull_secret = text_of(self.pull_secret.as_ref())?.unwrap_or_default();
         ensure!(
-            pull_secret.is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(&pull_secret).is_ok(),
+            pull_secret.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(pull_secret.as_bytes()).is_ok(),
             "the pull secret is not JSON"
         );
         let mirror = match &self.registries_conf {
