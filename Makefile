@@ -12,11 +12,13 @@
 #   make bench      against the peer programs, as ratios
 #   make dist       what is released: archive, the agent's container image, bill of materials, checksums
 #   make reproducible   the same a second time in another place, compared
+#   make setup-aarch64  a cross compiler, emulators and packages for the processor aarch64, which the others do without
+#   make binary-aarch64 the static program for it: target/aarch64-unknown-linux-musl/release/landfall
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup setup-aarch64 binary-aarch64 peers binary demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -92,6 +94,13 @@ dist: setup
 # DIST_PROFILE=quick for a build that takes less time.
 reproducible: setup
 	@.ci/reproducible
+
+setup-aarch64: setup
+	@.ci/setup-aarch64 --machines
+
+binary-aarch64:
+	@.ci/setup-aarch64
+	.ci/release aarch64-unknown-linux-musl
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)
