@@ -13,11 +13,14 @@
 #   make bench      against the peer programs, as ratios
 #   make dist       what is released: programs, archive, packages, container images, bills of materials, checksums
 #   make reproducible   the same a second time in another place, compared
+#   make setup-aarch64  a cross compiler, emulators and packages for the processor aarch64, which the others do without
+#   make binary-aarch64 the static program for it: target/aarch64-unknown-linux-musl/release/landfall
+#   make test-aarch64   unit tests under emulation, and a machine of that processor from its live ISO to an installed node
 #   make setup      what the others call: packages, QEMU, the musl target
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -106,6 +109,17 @@ dist: setup
 # DIST_PROFILE=quick for a build that takes less time.
 reproducible: setup
 	@.ci/reproducible
+
+setup-aarch64: setup
+	@.ci/setup-aarch64 --machines
+
+binary-aarch64:
+	@.ci/setup-aarch64
+	.ci/release aarch64-unknown-linux-musl
+
+# With LANDFALL_BIN_AARCH64 for a program that is there already; without it one is built that takes less time.
+test-aarch64: setup-aarch64
+	.ci/test-aarch64
 
 clean:
 	rm -rf $(CARGO_TARGET_DIR)

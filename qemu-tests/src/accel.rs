@@ -1,6 +1,6 @@
 //! Which accelerator guests get: KVM where a guest really runs under it, otherwise TCG.
 
-use crate::{paths, process::Process};
+use crate::{arch::Arch, paths, process::Process};
 use std::{
     io::Read,
     path::PathBuf,
@@ -9,8 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The QEMU program.
-pub const QEMU: &str = "qemu-system-x86_64";
 /// Overrides the choice: `kvm` or `tcg`.
 pub const ACCEL_ENV: &str = "LANDFALL_QEMU_ACCEL";
 /// Under KVM a kernel needs a second or two.
@@ -47,6 +45,11 @@ impl Accel {
             Self::Tcg => "tcg",
         }
     }
+}
+
+/// The accelerator of guests of a processor: another than the host's is translated.
+pub fn choose_for(arch: Arch) -> Accel {
+    if arch.is_host() { choose() } else { Accel::Tcg }
 }
 
 /// The accelerator of this machine, found once a process.
@@ -99,7 +102,7 @@ fn kernel() -> Option<PathBuf> {
 
 fn kernel_runs(accel: Accel, limit: Duration) -> bool {
     let Some(kernel) = kernel() else { return false };
-    let mut command = Command::new(QEMU);
+    let mut command = Command::new(Arch::X86_64.qemu);
     command.args(["-accel", accel.argument(), "-machine", "pc", "-cpu", "max", "-m", "256"]);
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"]);
     command.arg("-kernel").arg(kernel).args(["-append", "console=ttyS0 panic=-1"]);
@@ -134,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_probe_sees_a_guest_that_runs() {
-        assert!(kernel_runs(Accel::Tcg, Duration::from_secs(60)), "is {QEMU} installed?");
+        assert!(kernel_runs(Accel::Tcg, Duration::from_secs(60)), "is {} installed?", Arch::X86_64.qemu);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Whole machines for tests: a VM driver, a switch between VMs, the service, and racks made of them.
 
 pub mod accel;
+pub mod arch;
 pub mod bmc;
 pub mod images;
 pub mod interrupt;

@@ -1,7 +1,7 @@
 //! The live ISO, the OS images and the small system that machines start from, with the `landfall` under test inside.
 
 use crate::{
-    images::{self, Compression, Drivers, Extra, LiveIso, SectorSize, System, live_iso, metal_image},
+    images::{self, Compression, Drivers, Extra, Hardware, LiveIso, SectorSize, System, live_iso, metal_image},
     service,
     vm::DirectKernel,
 };
@@ -13,10 +13,17 @@ const OVERLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs-overlay/ov
 const PROGRAM: &str = "usr/bin/landfall";
 
 /// A live ISO that starts the agent. Built unless there is one of the same inputs.
-pub fn agent_iso(drivers: Drivers) -> Result<PathBuf> {
-    let files = vec![(PROGRAM.to_owned(), service::binary()?)];
+pub fn agent_iso(hardware: impl Into<Hardware>) -> Result<PathBuf> {
+    let hardware = hardware.into();
+    let files = vec![(PROGRAM.to_owned(), service::binary_of(hardware.arch)?)];
     let overlays = vec![Path::new(OVERLAY).to_owned()];
-    live_iso(&LiveIso { overlays, files, drivers, ..LiveIso::default() }).context("building the live ISO")
+    live_iso(&LiveIso { overlays, files, ..live_system(hardware) }).context("building the live ISO")
+}
+
+/// The live system without `landfall`, for its processor.
+pub fn live_system(hardware: impl Into<Hardware>) -> LiveIso {
+    let hardware = hardware.into();
+    LiveIso { kargs: hardware.arch.kernel_arguments.to_owned(), hardware, ..LiveIso::default() }
 }
 
 /// The same, as distributions make theirs: NetworkManager, chrony, and dracut's initramfs. Without its root file system inside it is
@@ -29,14 +36,14 @@ pub fn dracut_iso(with_rootfs: bool) -> Result<PathBuf> {
 }
 
 /// An OS image. Built unless there is one of the same inputs.
-pub fn os_image(sector: SectorSize, compression: Compression, drivers: Drivers) -> Result<PathBuf> {
-    metal_image(sector, compression, drivers)
+pub fn os_image(sector: SectorSize, compression: Compression, hardware: impl Into<Hardware>) -> Result<PathBuf> {
+    metal_image(sector, compression, hardware)
         .with_context(|| format!("building the OS image ({sector:?}, {compression:?})"))
 }
 
 /// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.
-pub fn shell_system(drivers: Drivers) -> Result<DirectKernel> {
-    let mut system = build_shell_system(drivers, Extra::HostTools(&[]))?;
+pub fn shell_system(hardware: impl Into<Hardware>) -> Result<DirectKernel> {
+    let mut system = build_shell_system(hardware.into(), Extra::HostTools(&[]))?;
     // With a tick that comes again and again it is no harm that emulation loses one.
     system.arguments += " highres=off nohz=off";
     Ok(system)
@@ -44,18 +51,20 @@ pub fn shell_system(drivers: Drivers) -> Result<DirectKernel> {
 
 /// As [`shell_system`], with mdadm, lvm and dmsetup, and every driver.
 pub fn storage_system() -> Result<DirectKernel> {
-    let mut system = build_shell_system(Drivers::Full, Extra::Storage)?;
+    let mut system = build_shell_system(Drivers::Full.into(), Extra::Storage)?;
     system.arguments += " highres=off nohz=off";
     Ok(system)
 }
 
 /// As [`shell_system`], with the host's tools for networks, and with timers finer than a tick (4 ms) for what delays packets.
 pub fn network_system() -> Result<DirectKernel> {
-    build_shell_system(Drivers::Cloud, Extra::HostTools(&["arping", "bridge", "ip", "ping", "tc"]))
+    build_shell_system(Drivers::Cloud.into(), Extra::HostTools(&["arping", "bridge", "ip", "ping", "tc"]))
 }
 
-fn build_shell_system(drivers: Drivers, extra: Extra<'_>) -> Result<DirectKernel> {
-    let built = images::shell_system(drivers, &service::binary()?, extra);
-    let (kernel, initrd) = built.with_context(|| format!("building the system with a shell ({drivers:?})"))?;
-    Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1", images::TEST_KARGS) })
+fn build_shell_system(hardware: Hardware, extra: Extra<'_>) -> Result<DirectKernel> {
+    let Hardware { arch, drivers } = hardware;
+    let built = images::shell_system(hardware, &service::binary_of(arch)?, extra);
+    let (kernel, initrd) =
+        built.with_context(|| format!("building the system with a shell ({drivers:?}, {})", arch.name))?;
+    Ok(DirectKernel { kernel, initrd, arguments: format!("{} panic=-1", arch.kernel_arguments) })
 }

@@ -1,8 +1,9 @@
 //! A rack: machines on a switch with a gateway, and the service that installs them.
 
 use crate::{
+    arch::Arch,
     paths,
-    service::{Service, ServiceConfig, ServiceError},
+    service::{self, Service, ServiceConfig, ServiceError},
     stand_in::cluster_files::ClusterFiles,
     switch::{PortId, Switch},
     uplink::{Uplink, UplinkError},
@@ -42,6 +43,8 @@ pub struct RackConfig {
     pub run: String,
     /// Machines: 1, or 3 and more.
     pub hosts: u8,
+    /// Processor of all.
+    pub arch: Arch,
     /// Firmware of all.
     pub firmware: Firmware,
     /// Of the disks: 512 or 4096.
@@ -71,6 +74,7 @@ impl RackConfig {
         Self {
             run: run.to_owned(),
             hosts,
+            arch: Arch::default(),
             firmware: Firmware::Bios,
             sector_bytes: 512,
             memory_mib: 1024,
@@ -219,6 +223,7 @@ impl Rack {
             state_dir: dir.path().join("state"),
             iso: config.iso.clone(),
             image: config.image.clone(),
+            agent_binary: if config.arch.is_host() { None } else { Some(service::binary_of(config.arch)?) },
             offered: files.as_ref().map(|files| files.offered().to_vec()).unwrap_or_default(),
             cluster_files: files.as_ref().map(|files| files.directory().to_owned()),
             poll_interval_s: 2,
@@ -233,6 +238,7 @@ impl Rack {
         let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
             name: "demo".into(),
             cluster_id: Some(cluster.id),
+            cpu_architecture: Some(config.arch.name.to_owned()),
             pull_secret: Secret::new(PULL_SECRET),
             ..Default::default()
         })?;
@@ -272,6 +278,7 @@ impl Rack {
                 bus: self.config.bus,
             };
             let vm = Vm::builder(&self.config.run, node_name(index))
+                .arch(self.config.arch)
                 .memory_mib(self.config.memory_mib)
                 .firmware(self.config.firmware)
                 .identity(format!("4c616e64-6661-6c6c-8000-0000000000{index:02x}"), format!("LANDFALL-{index}"))
@@ -524,6 +531,7 @@ fn cluster_params(config: &RackConfig) -> ClusterCreateParams {
         name: "demo".into(),
         base_dns_domain: Some("example.com".into()),
         openshift_version: "4.22".into(),
+        cpu_architecture: Some(config.arch.name.to_owned()),
         control_plane_count: Some(count.into()),
         high_availability_mode: (count == 1).then(|| "None".to_owned()),
         platform: Some(Platform { kind: "none".into(), ..Platform::default() }),

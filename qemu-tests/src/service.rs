@@ -1,6 +1,6 @@
 //! A `landfall serve` of our own: started, asked, killed, started again on the same port and state.
 
-use crate::{paths, process::Process, uplink};
+use crate::{arch::Arch, paths, process::Process, uplink};
 use api::{Client, ClientConfig, ClientError, RetryPolicy, http::HttpConfig};
 use std::{
     fs::File,
@@ -11,21 +11,18 @@ use std::{
     time::Duration,
 };
 
-/// Names the `landfall` to use.
-pub const BIN_ENV: &str = "LANDFALL_BIN";
 /// What the service prints once it can be asked.
 const LISTENING: &str = "listening on http://127.0.0.1:";
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Checks that nothing is held back by: the names of a cluster, which nobody on the switch answers for.
 const NAMES: &str =
     "api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,apps-domain-name-resolved-correctly";
-const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// What went wrong with the service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    #[error("no landfall binary: looked for {looked_for}; `make binary` builds it, {BIN_ENV} names another")]
-    NoBinary { looked_for: String },
+    #[error("no landfall binary of {arch}: looked for {looked_for}; `make {target}` builds it, {env} names another")]
+    NoBinary { arch: &'static str, looked_for: String, target: &'static str, env: &'static str },
     /// It could not be started.
     #[error("cannot {what} {}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
@@ -40,23 +37,28 @@ pub enum ServiceError {
 
 /// The `landfall` under test: the one named by the environment, else the newest-made kind of build there is, static first.
 pub fn binary() -> Result<PathBuf, ServiceError> {
-    if let Some(path) = std::env::var_os(BIN_ENV).filter(|path| !path.is_empty()) {
+    binary_of(Arch::X86_64)
+}
+
+/// The same, for a test machine's processor.
+pub fn binary_of(arch: Arch) -> Result<PathBuf, ServiceError> {
+    let env = arch.program_env;
+    let target = if arch.is_host() { "binary" } else { "binary-aarch64" };
+    let missing = |looked_for| ServiceError::NoBinary { arch: arch.name, looked_for, target, env };
+    if let Some(path) = std::env::var_os(env).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            Err(ServiceError::NoBinary { looked_for: path.display().to_string() })
-        };
+        return if path.is_file() { Ok(path) } else { Err(missing(path.display().to_string())) };
     }
     let target = paths::target_dir();
-    let places = [TARGET, ""]
-        .into_iter()
+    let kinds = if arch.is_host() { &[arch.target, ""][..] } else { &[arch.target] };
+    let places = kinds
+        .iter()
         .flat_map(|arch| ["release", "debug"].map(|profile| target.join(arch).join(profile).join("landfall")));
     let places: Vec<PathBuf> = places.collect();
     let found = places.iter().find(|path| path.is_file()).cloned();
     found.ok_or_else(|| {
         let list: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-        ServiceError::NoBinary { looked_for: list.join(", ") }
+        missing(list.join(", "))
     })
 }
 
@@ -68,6 +70,8 @@ pub struct ServiceConfig {
     pub iso: PathBuf,
     /// OS image it hands out.
     pub image: PathBuf,
+    /// What hosts of another processor than this one's fetch in the place of its own program.
+    pub agent_binary: Option<PathBuf>,
     /// Other files it hands out like images.
     pub offered: Vec<PathBuf>,
     /// Install-time files of clusters with a control plane.
@@ -195,6 +199,9 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
     if let Some(path) = &config.cluster_files {
         command.arg("--cluster-files").arg(path);
         command.args(["--disable-validations", NAMES]);
+    }
+    if let Some(path) = &config.agent_binary {
+        command.arg("--agent-binary").arg(path);
     }
     if config.deliver_agent {
         command.arg("--deliver-agent");

@@ -4,7 +4,7 @@
 //! QEMU delivers no packets (`qemu_can_send_packet` in its net/net.c).
 
 use crate::{
-    accel::QEMU,
+    arch::Arch,
     process::Process,
     switch::{PortId, Switch},
     vm::with_path,
@@ -29,7 +29,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum UplinkError {
     /// QEMU didn't start.
-    #[error("cannot start {QEMU} for the uplink; is qemu-system-x86 installed?")]
+    #[error("cannot start {} for the uplink; is {} installed?", Arch::X86_64.qemu, Arch::X86_64.qemu_package)]
     Spawn { source: io::Error },
     #[error("no switch port for the uplink")]
     Port { source: io::Error },
@@ -58,7 +58,7 @@ impl Uplink {
         let file = File::create(&log).map_err(|source| UplinkError::Spawn { source })?;
         let mut stream = OsString::from("stream,id=segment,server=off,addr.type=unix,addr.path=");
         stream.push(switch.port_path(port));
-        let mut command = Command::new(QEMU);
+        let mut command = Command::new(Arch::X86_64.qemu);
         command.args(["-name", "uplink", "-machine", "none", "-nodefaults", "-display", "none"]);
         let mut gateway = OsString::from(format!("user,id=host,net={SUBNET},ipv6=off"));
         if let Some((directory, name)) = script.and_then(|script| Some((script.parent()?, script.file_name()?))) {

@@ -6,7 +6,8 @@ mod common;
 
 use common::{LIMIT, ok, turn};
 use qemu_tests::{
-    images::{Compression, Drivers, LiveIso, SectorSize, TEST_KARGS, live_iso},
+    arch::Arch,
+    images::{Compression, Drivers, LiveIso, SectorSize, live_iso},
     media, paths,
     rack::{NodeFacts, sha256},
     service,
@@ -93,7 +94,7 @@ fn iso(dir: &Path) -> PathBuf {
     ok(live_iso(&LiveIso {
         overlays: vec![OVERLAY.into(), dir.join("overlay")],
         files: vec![("usr/bin/landfall".to_owned(), ok(service::binary())), (IMAGE.to_owned(), image)],
-        kargs: format!("{TEST_KARGS} {}", addresses.join(" ")),
+        kargs: format!("{} {}", Arch::X86_64.kernel_arguments, addresses.join(" ")),
         ..LiveIso::default()
     }))
 }

@@ -10,7 +10,8 @@ mod common;
 use api::{ClusterId, Host, InfraEnvCreateParams, Mac, Secret};
 use common::{LIMIT, finish_installation, ok, start_installation, turn};
 use qemu_tests::{
-    images::{Compression, Drivers, LiveIso, SectorSize, System, TEST_KARGS, live_iso},
+    arch::Arch,
+    images::{Compression, Drivers, LiveIso, SectorSize, System, live_iso},
     media, paths,
     rack::{Rack, RackConfig},
     service::{self, Service, ServiceConfig},
@@ -108,6 +109,7 @@ impl Site {
         let service = ok(Service::start(ServiceConfig {
             state_dir: dir.path().join("state"),
             iso: iso.to_owned(),
+            agent_binary: None,
             image: iso.to_owned(),
             offered: Vec::new(),
             cluster_files: None,
@@ -116,7 +118,8 @@ impl Site {
             deliver_agent: false,
             log: logs.join("service.log"),
         }));
-        let kargs = TEST_KARGS.split(' ').map(|value| json!({"operation": "append", "value": value}));
+        let kargs =
+            Arch::X86_64.kernel_arguments.split(' ').map(|value| json!({"operation": "append", "value": value}));
         let params = InfraEnvCreateParams {
             name: "live".into(),
             pull_secret: Secret::new(r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#),
@@ -366,7 +369,7 @@ fn baked(directory: &Path) -> PathBuf {
         rendezvous: BTreeMap::new(),
         rendezvous_options: None,
     }));
-    let base = ok(live_iso(&LiveIso { drivers: Drivers::Cloud, system: System::Dracut, ..LiveIso::default() }));
+    let base = ok(live_iso(&LiveIso { system: System::Dracut, ..LiveIso::default() }));
     let out = directory.join("baked.iso");
     ok(splice::write(&Output::NewFile(out.clone()), &ok(ok(IsoFile::open(&base)).baked(&content, None))));
     let [before, after] = [&base, &out].map(|path| fs::metadata(path).unwrap().len());

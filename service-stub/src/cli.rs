@@ -99,19 +99,22 @@ pub struct Serve {
     #[arg(long, value_name = "URL", env = "LANDFALL_SERVE_URL")]
     pub url: Option<String>,
 
-    /// Live ISO handed out for every infra-env, with the discovery config written into it as it streams
-    #[arg(long, value_name = "FILE")]
-    pub iso: Option<PathBuf>,
+    /// Live ISO handed out for every infra-env, with the discovery config written into it as it streams. May be given once for
+    /// each processor: infra-envs get the one that is for theirs
+    #[arg(long = "iso", value_name = "FILE")]
+    pub isos: Vec<PathBuf>,
 
-    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be given several times: the first is installed
+    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be given several times: the first whose name
+    /// has the host's processor in it is installed, else the first that names none,
     /// unless a host's installer arguments name another. FILE.sig beside it is served too
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
 
     /// The landfall binary hosts fetch, by default the landfall-host installed
-    /// with this program, else this program
-    #[arg(long, value_name = "FILE")]
-    pub(crate) agent_binary: Option<PathBuf>,
+    /// with this program, else this program. May be given once for each
+    /// processor; an installed host reports with it too
+    #[arg(long = "agent-binary", value_name = "FILE")]
+    pub(crate) agent_binaries: Vec<PathBuf>,
 
     /// Let the discovery config fetch the binary: for an ISO that doesn't carry it
     #[arg(long)]
@@ -335,7 +338,7 @@ impl Serve {
             }
             None => None,
         };
-        let media = Media::open(self.iso.as_deref(), &self.images, self.agent_binary.as_deref())?;
+        let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
         let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::parse_ignored(&self.disable_validations)
@@ -406,7 +409,7 @@ impl Serve {
                 rendezvous: rendezvous.map(Arc::new),
             };
             tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");
-            if media.first_image().is_none() {
+            if !media.has_image() {
                 tracing::warn!("no --image: hosts install only what their installer arguments name");
             }
             let service = Arc::new(Service::new(settings, store, media));

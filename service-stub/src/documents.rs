@@ -8,6 +8,7 @@ use crate::ignition_endpoint::{self, Endpoint};
 use crate::infra_env::{self, DISCONNECTED_ISO};
 use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
+use crate::releases::{DEFAULT_ARCHITECTURE, normal_architecture};
 use crate::rendezvous;
 use crate::service::Service;
 use crate::text::chain;
@@ -17,10 +18,14 @@ use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
 use serde_json::{Value, json};
 
-/// Where our own binary is fetched from.
-fn binary(service: &Service) -> Option<AgentBinary> {
-    let sha512_hex = service.media.agent_sha512()?.to_owned();
-    Some(AgentBinary { url: format!("{}/boot-artifacts/landfall", service.settings.url), sha512_hex })
+/// Where our own binary for a processor is fetched from.
+fn binary(service: &Service, architecture: &str) -> Option<AgentBinary> {
+    let sha512_hex = service.media.agent_sha512(architecture)?.to_owned();
+    let query = match normal_architecture(architecture) {
+        DEFAULT_ARCHITECTURE => String::new(),
+        other => format!("?arch={other}"),
+    };
+    Some(AgentBinary { url: format!("{}/boot-artifacts/landfall{query}", service.settings.url), sha512_hex })
 }
 
 /// What the agents of an infra-env show; none when they aren't asked.
@@ -53,7 +58,7 @@ pub(crate) fn discovery_for(
         token: token(service, record),
         proxy: infra_env.proxy.clone(),
         ssh_authorized_key: infra_env.ssh_authorized_key.clone(),
-        deliver_agent: service.settings.deliver_agent.then(|| binary(service)).flatten(),
+        deliver_agent: service.settings.deliver_agent.then(|| binary(service, &infra_env.cpu_architecture)).flatten(),
         ignition_override: infra_env.ignition_config_override.clone(),
         ..Discovery::default()
     };
@@ -178,7 +183,8 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
     let (url, role, id) = (&service.settings.url, record.effective_role(), record.host.id);
     let token = infra_env.and_then(|record| token(service, record));
     // One that is added to a cluster is done when it reboots: nothing more is taken from it.
-    let beacon = binary(service).filter(|_| !record.day2()).map(|binary| host::Beacon {
+    let architecture = infra_env.map(|record| record.infra_env.cpu_architecture.as_str()).unwrap_or_default();
+    let beacon = binary(service, architecture).filter(|_| !record.day2()).map(|binary| host::Beacon {
         binary,
         env: host::BeaconEnv {
             service_url: url.clone(),

@@ -6,6 +6,7 @@ use crate::http::call::call_of;
 use crate::http::work::blocking;
 use crate::http::{Call, Refusal, file::Offer};
 use crate::infra_env::appended;
+use crate::media::LiveIso;
 use crate::netboot;
 use crate::service::Service;
 use axum::{
@@ -44,19 +45,18 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let model = service.store.model();
     let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
     let kind = kind.unwrap_or(&record.infra_env.kind_of_image);
-    let full = service.media.full();
-    let full = full.ok_or_else(|| Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"))?;
+    let full = live_iso(service, &record.infra_env.cpu_architecture)?;
     let pack = |config: &[u8]| ignition::pack(config).map_err(|error| Refusal::internal(&error));
     let (path, archives) = match kind {
         "minimal-iso" => {
-            let path = minimal(service)?;
+            let path = minimal(service, full)?;
             // What the network needs is needed before there is a root file system (docs/compatibility.md#minimal-iso-ramdisk).
             let mut archives = pack(&documents::discovery_for(service, record, false)?)?;
             archives.resize(archives.len().next_multiple_of(4), 0);
             archives.extend(netboot::minimal_initrd(&record.infra_env)?.unwrap_or_default());
             (path, archives)
         }
-        "full-iso" => (full.to_owned(), pack(&documents::discovery(service, record)?)?),
+        "full-iso" => (full.path().to_owned(), pack(&documents::discovery(service, record)?)?),
         kind => return Err(Refusal::not_implemented(&format!("type={kind}"))),
     };
     let arguments = appended(record.infra_env.kernel_arguments.as_deref());
@@ -64,10 +64,23 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     Ok(service.media.iso(&path, format!("{id}-discovery.iso"), archives, &arguments, modified)?)
 }
 
+/// The live ISO for a processor.
+pub(crate) fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso, Refusal> {
+    let media = &service.media;
+    media.iso_for(architecture).ok_or_else(|| match media.processors_of_isos().as_slice() {
+        [] => Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"),
+        others => Refusal::not_found(format!(
+            "no live ISO for {architecture} is on offer, but for {}: start the service with a further --iso FILE, or create the              infra-env with another cpu_architecture",
+            others.join(", ")
+        )),
+    })
+}
+
 /// What minimal ISOs are made of.
-fn minimal(service: &Service) -> Result<PathBuf, Refusal> {
-    let rootfs_url = format!("{}/boot-artifacts/rootfs", service.settings.boot_url);
-    let made = service.media.minimal(service.store.directory(), &rootfs_url)?;
+fn minimal(service: &Service, full: &LiveIso) -> Result<PathBuf, Refusal> {
+    let query = full.query().map(|(name, value)| format!("?{name}={value}")).unwrap_or_default();
+    let rootfs_url = format!("{}/boot-artifacts/rootfs{query}", service.settings.boot_url);
+    let made = full.minimal(service.store.directory(), &rootfs_url)?;
     made.ok_or_else(|| {
         Refusal::not_found(
             "the live ISO on offer has no coreos/miniso.dat to make a minimal one of: take image_type full-iso, or an ISO that has \
@@ -81,7 +94,7 @@ pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request
     send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
 }
 
-/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: one ISO is on offer, whatever version and architecture are named.
+/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: the infra-env's, whatever version and architecture are named.
 pub(crate) async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let kind = if request.uri().path().ends_with("/minimal.iso") { "minimal-iso" } else { "full-iso" };
     send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
@@ -103,10 +116,15 @@ pub(crate) async fn iso_artifact(State(service): Shared, params: RawPathParams, 
     send(service, params, request, netboot::artifact).await
 }
 
-/// GET /boot-artifacts/landfall.
+/// GET /boot-artifacts/landfall, for the processor `arch`.
 pub(crate) async fn agent(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    let find =
-        |service: &Service, _: &Call| service.media.agent()?.ok_or_else(|| Refusal::not_found("no binary is on offer"));
+    let find = |service: &Service, call: &Call| {
+        let architecture = call.query("arch").unwrap_or_default();
+        let missing = || {
+            Refusal::not_found("no binary for this processor is on offer: start the service with --agent-binary FILE")
+        };
+        service.media.agent(architecture)?.ok_or_else(missing)
+    };
     send(service, params, request, find).await
 }
 

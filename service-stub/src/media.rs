@@ -3,19 +3,28 @@
 use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
+use crate::releases::normal_architecture;
+use rootfs_overlay::bake::{self, BakeError, program::Machine};
 use rootfs_overlay::{PatchedImage, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     collections::BTreeMap,
     fs::{File, Metadata},
-    io::{self, BufReader, Read},
+    io::{self, BufReader, Read, Seek},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The minimal ISO in the state directory.
-const MINIMAL_FILE: &str = "minimal.iso";
+/// The names of processors in those of images' files, after the service's.
+const NAMED_PROCESSORS: [(&str, &[&str]); 4] = [
+    ("x86_64", &["x86_64", "amd64"]),
+    ("arm64", &["aarch64", "arm64"]),
+    ("ppc64le", &["ppc64le"]),
+    ("s390x", &["s390x"]),
+];
+/// Of an ELF file, enough to know what it is for.
+const PROGRAM_START_BYTES: u64 = 4 << 10;
 
 /// Files that can't be put on offer.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +41,11 @@ pub enum MediaError {
     /// Kernel arguments can't be put into the ISO.
     #[error(transparent)]
     Kargs(#[from] rootfs_overlay::kargs::KargsError),
+    #[error("two {what} are for {processor}: one may be given for each processor")]
+    SameProcessor { what: &'static str, processor: &'static str },
+    /// What the ISO is for can't be found out.
+    #[error(transparent)]
+    Processor(#[from] BakeError),
     /// A file of the ISO can't be found.
     #[error("the files in {} can't be read", path.display())]
     Inside { path: PathBuf, source: rootfs_overlay::iso9660::IsoError },
@@ -46,33 +60,74 @@ pub enum MediaError {
 /// The files on offer, by fixed names only: no request ever becomes a path.
 #[derive(Debug, Default)]
 pub struct Media {
-    iso: Option<PathBuf>,
-    minimal: Mutex<Option<PathBuf>>,
+    isos: Vec<LiveIso>,
     images: BTreeMap<String, PathBuf>,
-    first_image: Option<String>,
-    agent: Option<Agent>,
+    /// Names of OS images, in the order they were given.
+    in_order: Vec<String>,
+    programs: Vec<Agent>,
+}
+
+/// A live ISO on offer.
+#[derive(Debug)]
+pub struct LiveIso {
+    path: PathBuf,
+    processor: Option<Machine>,
+    minimal: Mutex<Option<PathBuf>>,
 }
 
 #[derive(Debug)]
 struct Agent {
     file: Arc<File>,
     sha512: String,
+    processor: Option<Machine>,
+}
+
+/// What is for a processor; else what can't be told to be for another.
+fn for_processor<'a, T>(
+    all: &'a [T],
+    processor_of: impl Fn(&T) -> Option<Machine>,
+    architecture: &str,
+) -> Option<&'a T> {
+    let is_for = |one: &&T| processor_of(one).is_some_and(|machine| service_name(machine) == architecture);
+    all.iter().find(is_for).or_else(|| all.iter().find(|one| processor_of(one).is_none()))
+}
+
+/// A processor as releases and infra-envs name it.
+fn service_name(machine: Machine) -> &'static str {
+    normal_architecture(machine.name())
+}
+
+/// No two of a list may be for the same processor.
+fn check_one_each(what: &'static str, all: impl Iterator<Item = Option<Machine>>) -> Result<(), MediaError> {
+    let mut seen = Vec::new();
+    for machine in all {
+        if seen.contains(&machine) {
+            let processor = machine.map_or("a processor that they don't tell", Machine::name);
+            return Err(MediaError::SameProcessor { what, processor });
+        }
+        seen.push(machine);
+    }
+    Ok(())
 }
 
 impl Media {
-    /// Checks that everything is there. A signature lying beside an image (`FILE.sig`) is offered with it; the program
-    /// for images is offered when no other is given.
-    pub fn open(iso: Option<&Path>, images: &[PathBuf], agent: Option<&Path>) -> Result<Self, MediaError> {
-        let mut media = Self { iso: iso.map(Path::to_owned), ..Self::default() };
-        if let Some(iso) = iso {
+    /// Checks that everything is there; of ISOs and binaries there may be one for each processor. A signature lying beside an image
+    /// (`FILE.sig`) is offered with it; the program for images is offered when no other is given for
+    /// this processor.
+    pub fn open(isos: &[PathBuf], images: &[PathBuf], programs: &[PathBuf]) -> Result<Self, MediaError> {
+        let mut media = Self::default();
+        for iso in isos {
             // An ISO without room for a config must be known now, not when the first machine asks for it.
             rootfs_overlay::ignition_patch(iso, b"{}")
                 .map_err(|source| MediaError::Iso { path: iso.into(), source })?;
+            let processor = bake::iso::processor(iso)?;
+            media.isos.push(LiveIso { path: iso.clone(), processor, minimal: Mutex::default() });
         }
+        check_one_each("live ISOs", media.isos.iter().map(|iso| iso.processor))?;
         for path in images {
             readable(path)?;
             let name = media.add_image(path)?;
-            media.first_image.get_or_insert(name);
+            media.in_order.push(name);
             let mut signature = path.clone().into_os_string();
             signature.push(".sig");
             let signature = PathBuf::from(signature);
@@ -80,12 +135,11 @@ impl Media {
                 media.add_image(&signature)?;
             }
         }
-        // Kept open: the digest is of these bytes, whatever becomes of the name.
-        let path = &agent.map_or_else(rootfs_overlay::program_for_images, Path::to_owned);
-        let read = |source| MediaError::Read { path: path.into(), source };
-        let file = File::open(path).map_err(read)?;
-        let sha512 = sha512(&file).map_err(read)?;
-        media.agent = Some(Agent { file: Arc::new(file), sha512 });
+        media.programs = programs.iter().map(|path| Agent::open(path)).collect::<Result<_, _>>()?;
+        check_one_each("binaries", media.programs.iter().map(|program| program.processor))?;
+        if media.agent_for(std::env::consts::ARCH).is_none() {
+            media.programs.push(Agent::open(&rootfs_overlay::program_for_images())?);
+        }
         Ok(media)
     }
 
@@ -99,24 +153,44 @@ impl Media {
         }
     }
 
-    /// The image hosts are installed from.
-    pub(crate) fn first_image(&self) -> Option<&str> {
-        self.first_image.as_deref()
+    /// The image that hosts of a processor are installed from: the first whose name has the processor's in it, else the first that
+    /// names none.
+    pub(crate) fn image_for(&self, architecture: &str) -> Option<&str> {
+        let architecture = normal_architecture(architecture);
+        let named = |name: &str| {
+            NAMED_PROCESSORS.iter().find(|(_, names)| names.iter().any(|part| name.contains(part))).map(|(own, _)| *own)
+        };
+        let with = |wanted: Option<&str>| self.in_order.iter().find(|name| named(name) == wanted);
+        with(Some(architecture)).or_else(|| with(None)).map(String::as_str)
     }
 
-    /// SHA-512 of our binary, hexadecimal; none when nothing is on offer.
-    pub fn agent_sha512(&self) -> Option<&str> {
-        self.agent.as_ref().map(|agent| agent.sha512.as_str())
+    /// Whether there is any image.
+    pub(crate) fn has_image(&self) -> bool {
+        !self.in_order.is_empty()
+    }
+
+    fn agent_for(&self, architecture: &str) -> Option<&Agent> {
+        for_processor(&self.programs, |program| program.processor, normal_architecture(architecture))
+    }
+
+    /// SHA-512 of our binary for a processor, hexadecimal; none when there is none on offer.
+    pub fn agent_sha512(&self, architecture: &str) -> Option<&str> {
+        self.agent_for(architecture).map(|agent| agent.sha512.as_str())
     }
 
     /// Whether there is an ISO.
     pub(crate) fn has_iso(&self) -> bool {
-        self.iso.is_some()
+        !self.isos.is_empty()
     }
 
-    /// Where the full ISO is.
-    pub fn full(&self) -> Option<&Path> {
-        self.iso.as_deref()
+    /// The ISO for a processor.
+    pub fn iso_for(&self, architecture: &str) -> Option<&LiveIso> {
+        for_processor(&self.isos, |iso| iso.processor, normal_architecture(architecture))
+    }
+
+    /// What the ISOs on offer are for, as a service names it.
+    pub(crate) fn processors_of_isos(&self) -> Vec<&'static str> {
+        self.isos.iter().filter_map(|iso| iso.processor).map(service_name).collect()
     }
 
     /// The ISO at `path` with `archives` in it, and `arguments` behind its kernel arguments.
@@ -144,11 +218,29 @@ impl Media {
         let len = image.len();
         Ok(Offer { source: Arc::new(image), len, validators, name, media_type: "application/x-iso9660-image" })
     }
+}
+
+impl LiveIso {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The minimal ISO's file in the state directory.
+    fn minimal_file(&self) -> String {
+        self.query().map_or("minimal.iso".to_owned(), |(_, processor)| format!("minimal.{processor}.iso"))
+    }
+
+    /// Name and value of the query that its files are asked for with, unless it is the one for who asks with none.
+    pub(crate) fn query(&self) -> Option<(&'static str, &'static str)> {
+        let processor = self.processor.map(service_name)?;
+        (processor != normal_architecture("")).then_some(("arch", processor))
+    }
 
     /// What minimal ISOs are made of: unpacked from the full one when it is first asked for, and kept in `directory`. None when the
     /// full ISO doesn't say how.
     pub fn minimal(&self, directory: &Path, rootfs_url: &str) -> Result<Option<PathBuf>, MediaError> {
-        let Some(path) = &self.iso else { return Ok(None) };
+        let path = &self.path;
         let failed = |source| MediaError::Inside { path: path.clone(), source };
         let read = |source| MediaError::Read { path: path.clone(), source };
         let mut made = self.minimal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +259,7 @@ impl Media {
             // Another one may be open still, and stays what it is.
             let mut draft = tempfile::NamedTempFile::new_in(directory)?;
             miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url))?;
-            let kept = directory.join(MINIMAL_FILE);
+            let kept = directory.join(self.minimal_file());
             draft.persist(&kept)?;
             Ok(kept)
         };
@@ -178,7 +270,7 @@ impl Media {
 
     /// A file inside the ISO.
     pub(crate) fn in_iso(&self, inside: &str, name: &str) -> Result<Option<Offer>, MediaError> {
-        let Some(path) = &self.iso else { return Ok(None) };
+        let path = &self.path;
         let read = |source| MediaError::Read { path: path.clone(), source };
         let file = File::open(path).map_err(read)?;
         let metadata = file.metadata().map_err(read)?;
@@ -215,7 +307,22 @@ impl Media {
             media_type: first.media_type,
         }))
     }
+}
 
+impl Agent {
+    fn open(path: &Path) -> Result<Self, MediaError> {
+        let read = |source| MediaError::Read { path: path.into(), source };
+        // Kept open: the digest is of these bytes, whatever becomes of the name.
+        let file = File::open(path).map_err(read)?;
+        let mut start = Vec::new();
+        (&file).take(PROGRAM_START_BYTES).read_to_end(&mut start).map_err(read)?;
+        (&file).rewind().map_err(read)?;
+        let sha512 = sha512(&file).map_err(read)?;
+        Ok(Self { file: Arc::new(file), sha512, processor: Machine::of_start(&start) })
+    }
+}
+
+impl Media {
     /// An OS image, or the signature of one.
     pub fn image(&self, name: &str) -> Result<Option<Offer>, MediaError> {
         let Some((name, path)) = self.images.get_key_value(name) else { return Ok(None) };
@@ -224,10 +331,10 @@ impl Media {
         offer(Arc::new(file), name).map(Some).map_err(read)
     }
 
-    /// Our binary.
-    pub fn agent(&self) -> Result<Option<Offer>, MediaError> {
+    /// Our binary for a processor.
+    pub fn agent(&self, architecture: &str) -> Result<Option<Offer>, MediaError> {
         let read = |source| MediaError::Read { path: "landfall".into(), source };
-        self.agent.as_ref().map(|agent| offer(agent.file.clone(), "landfall").map_err(read)).transpose()
+        self.agent_for(architecture).map(|agent| offer(agent.file.clone(), "landfall").map_err(read)).transpose()
     }
 }
 
@@ -313,17 +420,74 @@ mod tests {
         for name in ["os.raw.gz", "os.raw.gz.sig", "other.raw", "bad name"] {
             std::fs::write(path(name), name).unwrap();
         }
-        let open = |images: &[PathBuf]| Media::open(None, images, Some(&path("other.raw")));
+        let open = |images: &[PathBuf]| Media::open(&[], images, &[path("other.raw")]);
         let media = open(&[path("os.raw.gz"), path("other.raw")]).unwrap();
-        assert_eq!(media.first_image(), Some("os.raw.gz"));
+        assert_eq!(media.image_for("x86_64"), Some("os.raw.gz"));
         assert_eq!(media.image("os.raw.gz.sig").unwrap().unwrap().len, 13, "found beside its image");
         for name in ["", ".", "..", "../os.raw.gz", "/etc/passwd", "bad name", "OS.raw.gz"] {
             assert!(media.image(name).unwrap().is_none(), "{name}");
         }
+        assert_eq!(media.image_for("arm64"), Some("os.raw.gz"), "it names no processor");
         assert!(matches!(open(&[path("bad name")]), Err(MediaError::Name { .. })));
         assert!(matches!(open(&[path("os.raw.gz"), path("os.raw.gz")]), Err(MediaError::Twice { .. })));
         assert!(matches!(open(&[path("gone")]), Err(MediaError::Read { .. })));
         assert!(matches!(open(&[directory.path().into()]), Err(MediaError::Read { .. })));
-        assert_eq!(media.agent_sha512().unwrap().len(), 128);
+        assert_eq!(media.agent_sha512("x86_64").unwrap().len(), 128);
+    }
+
+    /// As much of a program as tells what it is for.
+    fn program(machine: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18] = machine;
+        bytes
+    }
+
+    #[test]
+    fn each_processor_gets_the_program_and_the_image_that_are_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = [
+            ("arm", program(183)),
+            ("x86", program(62)),
+            ("other-arm", program(183)),
+            ("os.x86_64.raw", Vec::new()),
+            ("os.aarch64.raw", Vec::new()),
+        ];
+        for (name, bytes) in &files {
+            std::fs::write(directory.path().join(name), bytes).unwrap();
+        }
+        let paths = |names: &[&str]| names.iter().map(|name| directory.path().join(name)).collect::<Vec<_>>();
+        let open = |programs: &[&str]| Media::open(&[], &paths(&["os.x86_64.raw", "os.aarch64.raw"]), &paths(programs));
+        let media = open(&["arm", "x86"]).unwrap();
+        let digest = |name: &str| sha512(&File::open(directory.path().join(name)).unwrap()).unwrap();
+        for (architecture, name) in [("", "x86"), ("x86_64", "x86"), ("aarch64", "arm"), ("arm64", "arm")] {
+            assert_eq!(media.agent_sha512(architecture), Some(digest(name).as_str()), "{architecture}");
+        }
+        assert_eq!(media.agent_sha512("s390x"), None, "it would not start there");
+        assert_eq!(media.image_for("aarch64"), Some("os.aarch64.raw"));
+        assert_eq!((media.image_for(""), media.image_for("s390x")), (Some("os.x86_64.raw"), None));
+        let one = open(&["arm"]).unwrap();
+        assert!(one.agent_sha512(std::env::consts::ARCH).is_some(), "the running one is there for its own processor");
+        let twice = open(&["arm", "other-arm"]).unwrap_err().to_string();
+        assert_eq!(twice, "two binaries are for aarch64: one may be given for each processor");
+    }
+
+    #[test]
+    fn an_iso_of_another_processor_is_not_handed_out() {
+        let iso = |processor| LiveIso { path: PathBuf::new(), processor, minimal: Mutex::default() };
+        let media = |processors: &[Option<Machine>]| Media {
+            isos: processors.iter().map(|processor| iso(*processor)).collect(),
+            ..Media::default()
+        };
+        let chosen = |media: &Media, architecture: &str| media.iso_for(architecture).map(|iso| iso.processor);
+        let both = media(&[Some(Machine::X86_64), Some(Machine::Aarch64)]);
+        assert_eq!(chosen(&both, "arm64"), Some(Some(Machine::Aarch64)));
+        assert_eq!(chosen(&both, "aarch64"), Some(Some(Machine::Aarch64)));
+        assert_eq!(chosen(&both, "x86_64"), Some(Some(Machine::X86_64)));
+        assert_eq!(chosen(&both, "ppc64le"), None);
+        let arm = media(&[Some(Machine::Aarch64)]);
+        assert_eq!((chosen(&arm, "x86_64"), arm.processors_of_isos()), (None, vec!["arm64"]));
+        assert_eq!(arm.isos[0].query(), Some(("arch", "arm64")));
+        assert_eq!(chosen(&media(&[None]), "x86_64"), Some(None), "what doesn't tell is for all");
     }
 }

@@ -5,6 +5,7 @@ use crate::documents;
 use crate::find::find_infra_env;
 use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
+use crate::images::live_iso;
 use crate::infra_env::appended;
 use crate::media::MediaError;
 use crate::model::{HostRecord, InfraEnvRecord, Model};
@@ -15,10 +16,6 @@ use api::{HostStage, InfraEnv};
 use ignition::discovery::ramdisk;
 use rootfs_overlay::initrd::{Archive, Compression};
 
-fn iso_missing() -> Refusal {
-    Refusal::not_found("no live ISO is on offer: start the service with --iso FILE")
-}
-
 /// GET /boot-artifacts/{kernel,rootfs,ins-file}: files of the ISO as they are.
 pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let (path, name) = match call.path("artifact") {
@@ -27,10 +24,7 @@ pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal>
         "ins-file" => ("generic.ins", "generic.ins"),
         _ => return Err(Refusal::unknown_path("/boot-artifacts/…")),
     };
-    if !service.media.has_iso() {
-        return Err(iso_missing());
-    }
-    let offer = service.media.in_iso(path, name)?;
+    let offer = live_iso(service, call.query("arch").unwrap_or_default())?.in_iso(path, name)?;
     offer.ok_or_else(|| Refusal::not_found(format!("the live ISO on offer has no {path}")))
 }
 
@@ -38,14 +32,12 @@ pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal>
 pub(crate) fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let id = call.infra_env_id()?;
     let record = find_infra_env(&service.store.model(), id)?;
-    if !service.media.has_iso() {
-        return Err(iso_missing());
-    }
+    let iso = live_iso(service, &record.infra_env.cpu_architecture)?;
     let config = documents::discovery(service, &record)?;
     let mut rest = ignition::pack(&config).map_err(|error| Refusal::internal(&error))?;
     rest.extend(minimal_initrd(&record.infra_env)?.unwrap_or_default());
     let modified = record.infra_env.updated_at.unix_seconds();
-    let offer = service.media.initrd(format!("{id}-initrd.img"), rest, modified)?;
+    let offer = iso.initrd(format!("{id}-initrd.img"), rest, modified)?;
     offer.ok_or_else(|| Refusal::not_found("the live ISO on offer has no images/pxeboot/initrd.img"))
 }
 
@@ -82,9 +74,7 @@ pub(crate) fn script(
 ) -> Result<String, Refusal> {
     let kinds = ["discovery-image-always", "boot-order-control"];
     let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
-    if !service.media.has_iso() {
-        return Err(iso_missing());
-    }
+    live_iso(service, &record.infra_env.cpu_architecture)?;
     let (infra_env, url) = (&record.infra_env, &service.settings.boot_url);
     let mac = call.query("mac");
     match (kind, mac) {

@@ -150,7 +150,7 @@ fn images_and_the_binary_are_served_by_fixed_names() {
 fn the_installed_host_verifies_the_binary_it_fetches() {
     let world = World::new(json!({}));
     let digest: String = Sha512::digest(b"#!binary").iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(world.running.service.media.agent_sha512(), Some(digest.as_str()));
+    assert_eq!(world.running.service.media.agent_sha512("x86_64"), Some(digest.as_str()));
 }
 
 #[test]

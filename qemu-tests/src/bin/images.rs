@@ -2,12 +2,19 @@
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
-use qemu_tests::images::{Compression, Drivers, LiveIso, SectorSize, System, live_iso, metal_image};
+use qemu_tests::{
+    arch::Arch,
+    images::{Compression, Drivers, LiveIso, SectorSize, System, live_iso, metal_image},
+    media,
+};
 use std::path::PathBuf;
 
 /// Builds the live ISO and the metal images the tests boot. Prints the path of what was built, or found built.
 #[derive(Parser)]
 struct Images {
+    /// The processor of the machines.
+    #[arg(long, default_value = Arch::X86_64.name)]
+    arch: Processor,
     #[command(subcommand)]
     kind: Kind,
 }
@@ -38,6 +45,13 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Processor {
+    #[value(name = "x86_64")]
+    X86,
+    Aarch64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Sector {
     #[value(name = "512")]
     B512,
@@ -54,11 +68,16 @@ enum Pack {
 }
 
 fn main() -> Result<()> {
-    let path = match Images::parse().kind {
+    let Images { arch, kind } = Images::parse();
+    let hardware = Drivers::Cloud.of(match arch {
+        Processor::X86 => Arch::X86_64,
+        Processor::Aarch64 => Arch::AARCH64,
+    });
+    let path = match kind {
         Kind::Live { overlay, binary, dracut } => {
             let files = binary.map(|binary| ("usr/bin/landfall".to_owned(), binary)).into_iter().collect();
             let system = if dracut { System::Dracut } else { System::Busybox };
-            live_iso(&LiveIso { overlays: overlay, files, system, ..LiveIso::default() })?
+            live_iso(&LiveIso { overlays: overlay, files, system, ..media::live_system(hardware) })?
         }
         Kind::Metal { sector, pack } => {
             let sector = match sector {
@@ -71,7 +90,7 @@ fn main() -> Result<()> {
                 Pack::Zst => Compression::Zstd,
                 Pack::Xz => Compression::Xz,
             };
-            metal_image(sector, compression, Drivers::Cloud)?
+            metal_image(sector, compression, hardware)?
         }
     };
     println!("{}", path.display());

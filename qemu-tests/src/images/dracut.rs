@@ -3,7 +3,9 @@
 //! (`dracut-modules/`). Slower to build and to boot than the system the other tests use, and as much like CoreOS as its packages allow.
 
 use super::{
-    Drivers, root,
+    Hardware,
+    kernel::Kernel,
+    root,
     store::{self, Inputs},
     tools, tree,
 };
@@ -21,24 +23,23 @@ const DRACUT_MODULES: &str = "bash systemd systemd-initrd dracut-systemd dbus-da
 const RESULT: &str = "var/tmp/initramfs.img";
 
 /// What every image depends on.
-pub(super) fn inputs(drivers: Drivers) -> Result<Inputs> {
-    let mut inputs = root::inputs(drivers)?;
-    inputs.packages("coreos")?;
+pub(super) fn inputs(hardware: Hardware) -> Result<Inputs> {
+    let mut inputs = root::inputs(hardware)?;
+    inputs.packages(hardware.arch, "coreos")?;
     Ok(inputs)
 }
 
 /// The root; a directory. Services are enabled by presets on the first boot, as Ignition needs it.
-pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
-    store::cached("dracut-root", "d", &inputs(drivers)?, |_, tree| {
+pub(super) fn base(hardware: Hardware) -> Result<PathBuf> {
+    let arch = hardware.arch;
+    store::cached(&arch.build_name("dracut-root"), "d", &inputs(hardware)?, |_, tree| {
         root::skeleton(tree)?;
-        let package = store::packages("coreos")?;
-        let excluded = tree::list(&store::data_dir().join("dracut.exclude"))?;
-        root::install_packages(&package, &excluded, tree)?;
+        root::install_packages(&store::packages(arch, "coreos")?, &root::excluded(arch, "dracut.exclude")?, tree)?;
         let mut modules = tree::list(&store::data_dir().join("root.modules"))?;
         for list in ["initramfs.modules", "dracut.modules"] {
             modules.extend(tree::list(&store::data_dir().join(list))?);
         }
-        root::kernel(drivers)?.install_modules(&modules, tree)?;
+        Kernel::open(hardware)?.install_modules(&modules, tree)?;
         for (link, target) in
             [("usr/bin/sh", "bash"), ("usr/bin/awk", "mawk"), ("usr/sbin/init", "../lib/systemd/systemd")]
         {
@@ -61,18 +62,20 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
 }
 
 /// The initramfs, zstd.
-pub(super) fn initramfs(drivers: Drivers) -> Result<PathBuf> {
-    let base = base(drivers)?;
-    store::cached("dracut-initramfs", "img", &inputs(drivers)?, |scratch, result| {
+pub(super) fn initramfs(hardware: Hardware) -> Result<PathBuf> {
+    let (arch, base) = (hardware.arch, base(hardware)?);
+    // The real dracut runs in the tree, so the tree's programs must run here.
+    ensure!(arch.is_host(), "dracut makes no initramfs of {} on {}", arch.name, std::env::consts::ARCH);
+    store::cached(&arch.build_name("dracut-initramfs"), "img", &inputs(hardware)?, |scratch, result| {
         let tree = scratch.join("tree");
         tree::overlay(&base, &tree)?;
         let modules = tree.join("usr/lib/dracut/modules.d");
-        tree::overlay(&store::packages("ignition")?.join("usr/lib/dracut/modules.d"), &modules)?;
+        tree::overlay(&store::packages(arch, "ignition")?.join("usr/lib/dracut/modules.d"), &modules)?;
         tree::overlay(&store::data_dir().join("dracut-modules"), &modules)?;
         let config = "usr/lib/ignition/base.d/00-core.ign";
         tree::place(&store::data_dir().join("initramfs").join(config), &tree.join(config))?;
         let drivers_wanted = tree::list(&store::data_dir().join("initramfs.modules"))?.join(" ");
-        let log = dracut(&tree, &root::kernel(drivers)?.release, &drivers_wanted, config)?;
+        let log = dracut(&tree, &Kernel::open(hardware)?.release, &drivers_wanted, config)?;
         let made = tree.join(RESULT);
         ensure!(made.exists(), "dracut made no initramfs; it said:\n{log}");
         fs::copy(made, result)?;

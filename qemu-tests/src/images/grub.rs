@@ -1,10 +1,11 @@
 //! GRUB images: for the ISO, the EFI system partition and the BIOS boot partition.
 
 use super::{store, tools};
+use crate::arch::Arch;
 use anyhow::{Context, Result, ensure};
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
 };
 
@@ -31,7 +32,7 @@ const COMMON: [&str; 17] = [
 
 #[derive(Clone, Copy)]
 pub(super) enum Platform {
-    Efi,
+    Efi(Arch),
     BiosDisk,
     BiosCd,
 }
@@ -39,7 +40,7 @@ pub(super) enum Platform {
 impl Platform {
     fn format(self) -> &'static str {
         match self {
-            Self::Efi => "x86_64-efi",
+            Self::Efi(arch) => arch.grub_efi,
             Self::BiosDisk => "i386-pc",
             Self::BiosCd => "i386-pc-eltorito",
         }
@@ -48,14 +49,41 @@ impl Platform {
     /// Where the platform's modules are, also below GRUB's own directory on the boot file system.
     pub(super) fn modules_name(self) -> &'static str {
         match self {
-            Self::Efi => "x86_64-efi",
+            Self::Efi(arch) => arch.grub_efi,
             Self::BiosDisk | Self::BiosCd => "i386-pc",
         }
     }
 
-    fn modules_dir(self) -> PathBuf {
-        Path::new("/usr/lib/grub").join(self.modules_name())
+    /// Those of this host, and of another processor in the unpacked package.
+    fn modules_dir(self) -> Result<PathBuf> {
+        let root = match self {
+            Self::Efi(arch) if arch != Arch::X86_64 => store::packages(arch, "grub")?,
+            _ => PathBuf::from("/"),
+        };
+        Ok(root.join("usr/lib/grub").join(self.modules_name()))
     }
+
+    /// The platforms whose loaders an image for machines of `arch` has.
+    pub(super) fn all(arch: Arch) -> Vec<Self> {
+        let bios = arch.has_bios.then_some(Self::BiosDisk);
+        iter::once(Self::Efi(arch)).chain(bios).collect()
+    }
+}
+
+/// Makes GRUB write to the first serial port too; where there is UEFI alone, UEFI's own console is there.
+fn terminal(arch: Arch) -> &'static str {
+    if arch.has_bios {
+        "serial --unit=0 --speed=115200\nterminal_input serial console\nterminal_output serial console"
+    } else {
+        "terminal_output console"
+    }
+}
+
+/// A menu of the `grub` directory with each `@NAME@` replaced.
+pub(super) fn menu(arch: Arch, name: &str, values: &[(&str, &str)]) -> Result<String> {
+    let mut values = values.to_vec();
+    values.push(("TERMINAL", terminal(arch)));
+    template(name, &values)
 }
 
 /// A data file of the `grub` directory with each `@NAME@` replaced.
@@ -74,13 +102,15 @@ pub(super) fn image(platform: Platform, prefix: &str, early: &str, modules: &[&s
     fs::write(&config, early)?;
     let mut command = tools::tool("grub-mkimage");
     command
-        .args(["-O", platform.format(), "-p", prefix, "-c"])
+        .args(["-O", platform.format(), "-d"])
+        .arg(platform.modules_dir()?)
+        .args(["-p", prefix, "-c"])
         .arg(&config)
         .arg("-o")
         .arg(out)
         .args(COMMON)
         .args(modules);
-    if !matches!(platform, Platform::Efi) {
+    if !matches!(platform, Platform::Efi(_)) {
         command.arg("biosdisk");
     }
     tools::finish(command)?;
@@ -89,7 +119,7 @@ pub(super) fn image(platform: Platform, prefix: &str, early: &str, modules: &[&s
 
 /// Copies `module` and what it depends on below `dir`, for `insmod` at boot.
 pub(super) fn copy_modules(platform: Platform, module: &str, dir: &Path) -> Result<()> {
-    let from = platform.modules_dir();
+    let from = platform.modules_dir()?;
     let list = fs::read_to_string(from.join("moddep.lst")).context("reading GRUB's moddep.lst")?;
     let mut open = vec![module.to_owned()];
     let mut done = BTreeSet::new();
@@ -106,15 +136,15 @@ pub(super) fn copy_modules(platform: Platform, module: &str, dir: &Path) -> Resu
 }
 
 /// The MBR boot code that makes an ISO bootable as a disk.
-pub(super) fn hybrid_mbr() -> PathBuf {
-    Platform::BiosCd.modules_dir().join("boot_hybrid.img")
+pub(super) fn hybrid_mbr() -> Result<PathBuf> {
+    Ok(Platform::BiosCd.modules_dir()?.join("boot_hybrid.img"))
 }
 
 /// The two parts of a BIOS boot loader on a disk with a BIOS boot partition at sector `lba` (512-byte sectors): the first 440
 /// bytes of the disk and the content of that partition.
 pub(super) fn bios_disk(core: &Path, lba: u64) -> Result<([u8; 440], Vec<u8>)> {
     // GRUB 2.06 boot.S: the core's sector at 0x5c, and at 0x66 a jump for buggy floppies, which disks do without.
-    let boot = fs::read(Platform::BiosDisk.modules_dir().join("boot.img")).context("reading GRUB's boot.img")?;
+    let boot = fs::read(Platform::BiosDisk.modules_dir()?.join("boot.img")).context("reading GRUB's boot.img")?;
     let mut code: [u8; 440] = boot.get(..440).and_then(|code| code.try_into().ok()).context("boot.img is too short")?;
     code[0x5c..0x64].copy_from_slice(&lba.to_le_bytes());
     code[0x66..0x68].fill(0x90);

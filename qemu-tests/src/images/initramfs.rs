@@ -1,6 +1,7 @@
 //! The initramfs both kinds of machine boot: a busybox init that runs the real Ignition on the first boot.
 
-use super::{Drivers, root, store, tools, tree};
+use super::{Hardware, kernel::Kernel, root, store, tools, tree};
+use crate::arch::Arch;
 use anyhow::{Result, bail};
 use std::{
     fs::File,
@@ -11,24 +12,24 @@ use std::{
 const PROGRAMS: [&str; 5] = ["useradd", "usermod", "userdel", "groupadd", "groupdel"];
 
 /// The initramfs, zstd.
-pub(super) fn initramfs(drivers: Drivers) -> Result<PathBuf> {
-    let base = root::base(drivers)?;
-    store::cached("initramfs", "img", &root::inputs(drivers)?, |scratch, result| {
+pub(super) fn initramfs(hardware: Hardware) -> Result<PathBuf> {
+    let (arch, base) = (hardware.arch, root::base(hardware)?);
+    store::cached(&arch.build_name("initramfs"), "img", &root::inputs(hardware)?, |scratch, result| {
         let tree = scratch.join("tree");
         root::skeleton(&tree)?;
         for program in PROGRAMS {
             let path = Path::new("usr/sbin").join(program);
             tree::place(&base.join(&path), &tree.join(&path))?;
         }
-        let ignition = ignition()?;
+        let ignition = ignition(arch)?;
         tree::place(&ignition, &tree.join("usr/bin/ignition"))?;
         let mut programs: Vec<PathBuf> = PROGRAMS.iter().map(|name| Path::new("usr/sbin").join(name)).collect();
         // An absolute path stays itself when joined to the base: Ignition isn't part of it.
         programs.push(ignition);
-        root::install_libraries(&base, &tree, programs)?;
-        root::install_busybox(&tree)?;
+        root::install_libraries(arch, &base, &tree, programs)?;
+        root::install_busybox(arch, &tree)?;
         let modules = tree::list(&store::data_dir().join("initramfs.modules"))?;
-        root::kernel(drivers)?.install_modules(&modules, &tree)?;
+        Kernel::open(hardware)?.install_modules(&modules, &tree)?;
         tree::overlay(&store::data_dir().join("initramfs"), &tree)?;
 
         let mut archive = super::cpio::Archive::default();
@@ -40,8 +41,8 @@ pub(super) fn initramfs(drivers: Drivers) -> Result<PathBuf> {
     })
 }
 
-fn ignition() -> Result<PathBuf> {
-    let package = store::packages("ignition")?;
+fn ignition(arch: Arch) -> Result<PathBuf> {
+    let package = store::packages(arch, "ignition")?;
     for dir in ["usr/lib/dracut/modules.d/30ignition", "usr/bin", "usr/libexec"] {
         let path = package.join(dir).join("ignition");
         if path.is_file() {

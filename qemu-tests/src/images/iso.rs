@@ -1,11 +1,13 @@
-//! The live ISO: CoreOS layout, BIOS and UEFI, from a drive or written to a disk.
+//! The live ISO: CoreOS layout, UEFI and where there is one BIOS, from a drive or written to a disk.
 
 use super::{
-    Drivers, cpio, dracut, fat,
+    Drivers, Hardware, cpio, dracut, fat,
     grub::{self, Platform},
     initramfs::initramfs,
+    kernel::Kernel,
     root, store, tools, tree,
 };
+use crate::arch::Arch;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::{
@@ -45,7 +47,7 @@ pub struct LiveIso {
     /// Kernel arguments after those the live boot itself needs.
     pub kargs: String,
     /// What it can boot on.
-    pub drivers: Drivers,
+    pub hardware: Hardware,
     /// What it is made of.
     pub system: System,
     /// Whether the root file system is inside, and room for the description of an ISO where it isn't (`coreos/miniso.dat`).
@@ -58,8 +60,8 @@ impl Default for LiveIso {
             overlays: Vec::new(),
             files: Vec::new(),
             volume_id: "landfall-live".to_owned(),
-            kargs: super::TEST_KARGS.to_owned(),
-            drivers: Drivers::Cloud,
+            kargs: Arch::default().kernel_arguments.to_owned(),
+            hardware: Drivers::Cloud.into(),
             system: System::default(),
             with_rootfs: true,
         }
@@ -75,9 +77,9 @@ impl LiveIso {
 /// The ISO of `spec`, built unless there is one of the same inputs.
 pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
     let (mut inputs, base, initramfs) = match spec.system {
-        System::Busybox => (root::inputs(spec.drivers)?, root::base(spec.drivers)?, initramfs(spec.drivers)?),
+        System::Busybox => (root::inputs(spec.hardware)?, root::base(spec.hardware)?, initramfs(spec.hardware)?),
         System::Dracut => {
-            (dracut::inputs(spec.drivers)?, dracut::base(spec.drivers)?, dracut::initramfs(spec.drivers)?)
+            (dracut::inputs(spec.hardware)?, dracut::base(spec.hardware)?, dracut::initramfs(spec.hardware)?)
         }
     };
     inputs.text("system", &format!("{:?} {}", spec.system, spec.with_rootfs));
@@ -98,11 +100,11 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         );
         inputs.file(source)?;
     }
-    store::cached("live", "iso", &inputs, |scratch, result| {
+    store::cached(&spec.hardware.arch.build_name("live"), "iso", &inputs, |scratch, result| {
         let tree = scratch.join("iso");
         fs::create_dir_all(tree.join("images/pxeboot"))?;
         fs::create_dir_all(tree.join("coreos"))?;
-        fs::copy(root::kernel(spec.drivers)?.image, tree.join("images/pxeboot/vmlinuz"))?;
+        fs::copy(Kernel::open(spec.hardware)?.image, tree.join("images/pxeboot/vmlinuz"))?;
         fs::copy(initramfs, tree.join("images/pxeboot/initrd.img"))?;
         if spec.with_rootfs {
             rootfs_image(spec, &base, scratch, &tree.join("images/pxeboot/rootfs.img"))?;
@@ -115,7 +117,7 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         let features = json!({"installer-config": false, "live-initrd-network": spec.system == System::Dracut});
         fs::write(tree.join("coreos/features.json"), features.to_string())?;
         boot_files(spec, &tree)?;
-        make_iso(&spec.volume_id, &tree, result)
+        make_iso(spec, &tree, result)
     })
 }
 
@@ -149,8 +151,10 @@ fn boot_files(spec: &LiveIso, tree: &Path) -> Result<()> {
     let kargs = spec.default_kargs();
     let area = kargs_area(&kargs)?;
     let mut files = Vec::new();
-    for dir in [EFI_DIR, BIOS_DIR] {
-        let config = grub::template("live.cfg", &[("KARGS", &area)])?;
+    let arch = spec.hardware.arch;
+    let dirs = if arch.has_bios { &[EFI_DIR, BIOS_DIR][..] } else { &[EFI_DIR] };
+    for dir in dirs {
+        let config = grub::menu(arch, "live.cfg", &[("KARGS", &area)])?;
         let offset = config.find(&area).context("live.cfg has no @KARGS@")?;
         tree::write(&tree.join(dir).join("grub.cfg"), &config, 0o644)?;
         files.push(json!({"path": format!("{dir}/grub.cfg"), "offset": offset, "pad": "#", "end": "\n"}));
@@ -161,17 +165,24 @@ fn boot_files(spec: &LiveIso, tree: &Path) -> Result<()> {
 
     let early = |dir| grub::template("live-early.cfg", &[("VOLUME", &spec.volume_id), ("DIR", dir)]);
     let modules = ["iso9660", "linux", "fat"];
-    let efi = tree.join("bootx64.efi");
-    grub::image(Platform::Efi, "/EFI/redhat", &early(EFI_DIR)?, &modules, &efi)?;
+    let efi = tree.join("boot.efi");
+    grub::image(Platform::Efi(arch), "/EFI/redhat", &early(EFI_DIR)?, &modules, &efi)?;
     // A FAT of a few MiB: the loader, and room for its tables.
     let len = fs::metadata(&efi)?.len().next_multiple_of(1 << 20) + (1 << 20);
-    fat::image(&tree.join("images/efiboot.img"), len, 512, "EFIBOOT", &[("EFI/BOOT/BOOTX64.EFI", &efi)])?;
+    fat::image(&tree.join("images/efiboot.img"), len, 512, "EFIBOOT", &[(&fallback_loader(arch), &efi)])?;
     fs::remove_file(&efi)?;
     fs::remove_file(efi.with_extension("early.cfg"))?;
-    let eltorito = tree.join("images/eltorito.img");
-    grub::image(Platform::BiosCd, "/boot/grub", &early(BIOS_DIR)?, &modules, &eltorito)?;
-    fs::remove_file(eltorito.with_extension("early.cfg"))?;
+    if arch.has_bios {
+        let eltorito = tree.join("images/eltorito.img");
+        grub::image(Platform::BiosCd, "/boot/grub", &early(BIOS_DIR)?, &modules, &eltorito)?;
+        fs::remove_file(eltorito.with_extension("early.cfg"))?;
+    }
     Ok(())
+}
+
+/// What UEFI starts from media that it has no boot entry for (UEFI 2.10, 3.5.1.1).
+pub(super) fn fallback_loader(arch: Arch) -> String {
+    format!("EFI/BOOT/BOOT{}.EFI", arch.efi_suffix.to_uppercase())
 }
 
 /// The area as it lies in a configuration: the arguments, the end of their line, padding.
@@ -180,7 +191,8 @@ fn kargs_area(kargs: &str) -> Result<String> {
     Ok(format!("{:#<KARGS_AREA$}", format!("{kargs}\n")))
 }
 
-fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
+fn make_iso(spec: &LiveIso, tree: &Path, out: &Path) -> Result<()> {
+    let volume_id = &spec.volume_id;
     ensure!(volume_id.len() <= 32, "the volume id {volume_id} has more than 32 characters");
     let mut command = tools::tool("xorriso");
     command.args(["-as", "mkisofs", "-quiet", "-volid", volume_id, "-iso-level", "1", "-R", "-o"]).arg(out);
@@ -190,18 +202,21 @@ fn make_iso(volume_id: &str, tree: &Path, out: &Path) -> Result<()> {
             command.args(["--sort-weight", "-1", &format!("/{path}")]);
         }
     }
-    // BIOS: El Torito, and an MBR for when the ISO is a disk.
-    command.args([
-        "-b",
-        "images/eltorito.img",
-        "-no-emul-boot",
-        "-boot-load-size",
-        "4",
-        "-boot-info-table",
-        "--grub2-boot-info",
-    ]);
-    command.arg("--grub2-mbr").arg(grub::hybrid_mbr()).arg("--protective-msdos-label");
-    // UEFI: a second El Torito entry, which the GPT lists too.
+    if spec.hardware.arch.has_bios {
+        // El Torito, and an MBR for when the ISO is a disk.
+        command.args([
+            "-b",
+            "images/eltorito.img",
+            "-no-emul-boot",
+            "-boot-load-size",
+            "4",
+            "-boot-info-table",
+            "--grub2-boot-info",
+        ]);
+        command.arg("--grub2-mbr").arg(grub::hybrid_mbr()?);
+    }
+    command.arg("--protective-msdos-label");
+    // UEFI: a further El Torito entry, which the GPT lists too.
     command.args(["--efi-boot", "images/efiboot.img", "-efi-boot-part", "--efi-boot-image"]).arg(tree);
     tools::finish(command)?;
     Ok(())
@@ -216,7 +231,7 @@ mod tests {
 
     /// The ISO with nothing laid over, or `None` (and why) where its packages aren't.
     fn bare_iso() -> Option<PathBuf> {
-        match store::packages("root") {
+        match store::packages(Arch::default(), "root") {
             Ok(_) => Some(live_iso(&LiveIso::default()).unwrap()),
             Err(reason) => {
                 testkit::skip::because(format_args!("{reason:#}"));

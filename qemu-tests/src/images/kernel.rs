@@ -1,6 +1,6 @@
 //! The kernel and the part of its modules an image carries.
 
-use super::{store, tools, tree};
+use super::{Hardware, store, tools, tree};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,9 +17,8 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of package set `name`.
-    pub(super) fn open(name: &str) -> Result<Self> {
-        let package = store::packages(name)?;
+    pub(super) fn open(hardware: Hardware) -> Result<Self> {
+        let package = store::packages(hardware.arch, hardware.drivers.package())?;
         let all = package.join("lib/modules");
         let mut releases = fs::read_dir(&all).with_context(|| format!("listing {}", all.display()))?;
         let Some(entry) = releases.next() else { bail!("{} holds no kernel", all.display()) };

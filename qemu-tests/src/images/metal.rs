@@ -1,13 +1,15 @@
 //! The installed machine's disk image: CoreOS partitions, boot loader entry and first-boot stamp.
 
 use super::{
-    Drivers, fat,
+    Hardware, fat,
     gpt::{self, Partition},
     grub::{self, Platform},
     initramfs::initramfs,
+    iso::fallback_loader,
     kernel::Kernel,
     root, store, tools, tree,
 };
+use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::{
     fmt::Write,
@@ -72,18 +74,20 @@ impl Compression {
 }
 
 /// The metal image, built unless there is one of the same inputs.
-pub fn metal_image(sector: SectorSize, compression: Compression, drivers: Drivers) -> Result<PathBuf> {
-    let inputs = root::inputs(drivers)?;
-    let name = match sector {
+pub fn metal_image(sector: SectorSize, compression: Compression, hardware: impl Into<Hardware>) -> Result<PathBuf> {
+    let hardware = hardware.into();
+    let inputs = root::inputs(hardware)?;
+    let name = hardware.arch.build_name(match sector {
         SectorSize::B512 => "metal",
         SectorSize::B4096 => "metal4k",
-    };
-    let (base, initramfs) = (root::base(drivers)?, initramfs(drivers)?);
-    let raw = store::cached(name, Compression::Raw.extension(), &inputs, |scratch, result| {
-        build(sector, &base, &initramfs, &root::kernel(drivers)?, scratch, result)
+    });
+    let (base, initramfs) = (root::base(hardware)?, initramfs(hardware)?);
+    let raw = store::cached(&name, Compression::Raw.extension(), &inputs, |scratch, result| {
+        let kernel = Kernel::open(hardware)?;
+        build(hardware.arch, sector, &base, &initramfs, &kernel, scratch, result)
     })?;
     let Some((program, args)) = compression.program() else { return Ok(raw) };
-    store::cached(name, compression.extension(), &inputs, |_, result| {
+    store::cached(&name, compression.extension(), &inputs, |_, result| {
         let mut command = tools::tool(program);
         command.args(args).stdin(File::open(&raw)?).stdout(File::create(result)?);
         let status = command.status().with_context(|| format!("starting {program}"))?;
@@ -93,12 +97,18 @@ pub fn metal_image(sector: SectorSize, compression: Compression, drivers: Driver
 }
 
 /// The layout of CoreOS images with the sizes cut down; numbers, names and types are what installers go by.
-fn partitions(sector: SectorSize) -> [Partition; 4] {
+fn partitions(arch: Arch, sector: SectorSize) -> [Partition; 4] {
     // The 4Kn image's FAT needs more room: its clusters are eight times as large, and firmware counts them to tell FAT12 from FAT16.
     let esp = if sector == SectorSize::B512 { 16 } else { 32 };
     let part = |name, kind, start, len| Partition { name, kind, start: start * MIB, len: len * MIB };
+    // Where there is no BIOS, a placeholder keeps the others' numbers.
+    let (first, kind) = if arch.has_bios {
+        ("BIOS-BOOT", 0x2168_6148_6449_6e6f_744e_6565_6445_4649)
+    } else {
+        ("reserved", 0x8da6_3339_0007_60c0_c436_083a_c823_0908)
+    };
     [
-        part("BIOS-BOOT", 0x2168_6148_6449_6e6f_744e_6565_6445_4649, 1, 1),
+        part(first, kind, 1, 1),
         part("EFI-SYSTEM", 0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b, 2, esp),
         part("boot", 0xbc13_c2ff_59e6_4262_a352_b275_fd6f_7172, 2 + esp, 64),
         part("root", 0x4f68_bce3_e8cd_4db1_96e7_fbca_f984_b709, 66 + esp, 96),
@@ -106,6 +116,7 @@ fn partitions(sector: SectorSize) -> [Partition; 4] {
 }
 
 fn build(
+    arch: Arch,
     sector: SectorSize,
     base: &Path,
     initramfs: &Path,
@@ -113,23 +124,24 @@ fn build(
     scratch: &Path,
     result: &Path,
 ) -> Result<()> {
-    let [bios, esp, boot, root] = partitions(sector);
+    let [bios, esp, boot, root] = partitions(arch, sector);
     let disk_len = root.start + root.len + MIB;
     let disk = File::options().read(true).write(true).create_new(true).open(result)?;
     disk.set_len(disk_len)?;
 
     let early = grub::template("metal-early.cfg", &[])?;
-    let efi = scratch.join("grubx64.efi");
-    grub::image(Platform::Efi, "/grub2", &early, &["ext2", "fat"], &efi)?;
+    let efi = scratch.join("grub.efi");
+    grub::image(Platform::Efi(arch), "/grub2", &early, &["ext2", "fat"], &efi)?;
     let esp_image = scratch.join("esp");
     // Without Secure Boot the name of the shim is enough; boot entries point there.
-    let files: [(&str, &Path); 3] =
-        [("EFI/BOOT/BOOTX64.EFI", &efi), ("EFI/redhat/shimx64.efi", &efi), ("EFI/redhat/grubx64.efi", &efi)];
+    let named = |name| format!("EFI/redhat/{name}{}.efi", arch.efi_suffix);
+    let [fallback, shim, grub] = [fallback_loader(arch), named("shim"), named("grub")];
+    let files: [(&str, &Path); 3] = [(&fallback, &efi), (&shim, &efi), (&grub, &efi)];
     fat::image(&esp_image, esp.len, sector.bytes(), "EFI-SYSTEM", &files)?;
     copy_sparse(&esp_image, &disk, esp.start)?;
 
     let boot_tree = scratch.join("boot");
-    boot_files(&boot_tree, initramfs, kernel)?;
+    boot_files(arch, &boot_tree, initramfs, kernel)?;
     let boot_image = scratch.join("boot.ext4");
     ext4(&boot_tree, &boot_image, boot.len, "boot", "96d15588-3596-4b3c-adca-a2ff7279ea63")?;
     copy_sparse(&boot_image, &disk, boot.start)?;
@@ -142,7 +154,7 @@ fn build(
     ext4(&root_tree, &root_image, root.len, "root", "910678ff-f77e-4a7d-8d53-86f2ac47a823")?;
     copy_sparse(&root_image, &disk, root.start)?;
 
-    if sector == SectorSize::B512 {
+    if arch.has_bios && sector == SectorSize::B512 {
         let core = scratch.join("core.img");
         grub::image(Platform::BiosDisk, "/grub2", &early, &["ext2"], &core)?;
         let (code, core) = grub::bios_disk(&core, bios.start / sector.bytes())?;
@@ -152,15 +164,15 @@ fn build(
     gpt::write(&disk, disk_len, sector.bytes(), &[bios, esp, boot, root])
 }
 
-pub(super) fn boot_files(tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
+pub(super) fn boot_files(arch: Arch, tree: &Path, initramfs: &Path, kernel: &Kernel) -> Result<()> {
     let release = kernel.release.as_str();
     let os = tree.join("ostree/landfall-test");
     tree::place(&kernel.image, &os.join(format!("vmlinuz-{release}")))?;
     tree::place(initramfs, &os.join(format!("initramfs-{release}.img")))?;
-    let entry = grub::template("entry.conf", &[("RELEASE", release), ("KARGS", super::TEST_KARGS)])?;
+    let entry = grub::template("entry.conf", &[("RELEASE", release), ("KARGS", arch.kernel_arguments)])?;
     tree::write(&tree.join("loader/entries/ostree-1.conf"), entry, 0o644)?;
-    tree::write(&tree.join("grub2/grub.cfg"), grub::template("metal.cfg", &[])?, 0o644)?;
-    for platform in [Platform::Efi, Platform::BiosDisk] {
+    tree::write(&tree.join("grub2/grub.cfg"), grub::menu(arch, "metal.cfg", &[])?, 0o644)?;
+    for platform in Platform::all(arch) {
         grub::copy_modules(platform, "linux", &tree.join("grub2").join(platform.modules_name()))?;
     }
     tree::write(&tree.join("ignition.firstboot"), "", 0o644)?;
@@ -228,6 +240,7 @@ pub(super) fn copy_sparse(from: &Path, disk: &File, start: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::images::Drivers;
 
     fn debugfs(image: &Path, partition: &Partition, request: &str) -> String {
         let at = format!("{}?offset={}", image.display(), partition.start);
@@ -236,7 +249,7 @@ mod tests {
 
     #[test]
     fn installers_find_what_they_look_for() {
-        if let Err(reason) = store::packages("root") {
+        if let Err(reason) = store::packages(Arch::default(), "root") {
             return testkit::skip::because(format_args!("{reason:#}"));
         }
         for sector in [SectorSize::B512, SectorSize::B4096] {
@@ -248,7 +261,7 @@ mod tests {
             disk.read_exact_at(&mut signature, disk.metadata().unwrap().len() - sector.bytes()).unwrap();
             assert_eq!(&signature, b"EFI PART");
 
-            let [_, esp, boot, root] = partitions(sector);
+            let [_, esp, boot, root] = partitions(Arch::default(), sector);
             let entry = debugfs(&image, &boot, "cat /loader/entries/ostree-1.conf");
             let options: Vec<&str> = entry.lines().filter(|line| line.starts_with("options ")).collect();
             assert!(options.len() == 1 && options[0].contains(" $ignition_firstboot "), "{entry}");

@@ -1,12 +1,14 @@
 //! The smallest OS image that an installer can install and that boots: all it does is tell its name and its config.
 
 use super::{
-    Drivers, cpio,
+    Drivers, Hardware, cpio,
     gpt::{self, Partition},
     grub::{self, Platform},
+    kernel::Kernel,
     metal::{boot_files, copy_sparse, ext4},
     root, store, tools, tree,
 };
+use crate::arch::Arch;
 use anyhow::Result;
 use std::{
     fs::File,
@@ -17,6 +19,7 @@ use std::{
 const MIB: u64 = 1 << 20;
 const BOOT_BYTES: u64 = 24 * MIB;
 const DATA_BYTES: u64 = 8 * MIB;
+const HARDWARE: Hardware = Hardware { arch: Arch::X86_64, drivers: Drivers::Cloud };
 const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic"];
 
 /// A minimal system. Two of them have nothing in the same place.
@@ -48,7 +51,7 @@ impl Minimal {
 /// The raw image of a minimal system for BIOS, built unless there is one of the same inputs. On the first serial port it says
 /// `@@ system name=NAME config=SHA256`, of the Ignition config that was left for it, and powers off.
 pub fn minimal_image(minimal: &Minimal) -> Result<PathBuf> {
-    let mut inputs = root::inputs(Drivers::Cloud)?;
+    let mut inputs = root::inputs(HARDWARE)?;
     inputs.text("minimal", &format!("{minimal:?}"));
     store::cached(&format!("minimal-{}", minimal.name), "raw", &inputs, |scratch, result| {
         build(minimal, scratch, result)
@@ -62,7 +65,7 @@ fn build(minimal: &Minimal, scratch: &Path, result: &Path) -> Result<()> {
     disk.set_len(disk_len)?;
 
     let boot_tree = scratch.join("boot");
-    boot_files(&boot_tree, &initramfs(minimal, scratch)?, &root::kernel(Drivers::Cloud)?)?;
+    boot_files(HARDWARE.arch, &boot_tree, &initramfs(minimal, scratch)?, &Kernel::open(HARDWARE)?)?;
     let boot_image = scratch.join("boot.ext4");
     ext4(&boot_tree, &boot_image, boot.len, "boot", "5d2c1a52-0a4e-4c63-9a0d-7d3f3a1f6b21")?;
     copy_sparse(&boot_image, &disk, boot.start)?;
@@ -83,8 +86,8 @@ fn build(minimal: &Minimal, scratch: &Path, result: &Path) -> Result<()> {
 fn initramfs(minimal: &Minimal, scratch: &Path) -> Result<PathBuf> {
     let tree = scratch.join("initramfs");
     root::skeleton(&tree)?;
-    root::install_busybox(&tree)?;
-    root::kernel(Drivers::Cloud)?.install_modules(&MODULES.map(str::to_owned), &tree)?;
+    root::install_busybox(HARDWARE.arch, &tree)?;
+    Kernel::open(HARDWARE)?.install_modules(&MODULES.map(str::to_owned), &tree)?;
     tree::overlay(&store::data_dir().join("minimal"), &tree)?;
     tree::write(&tree.join("etc/system"), minimal.name, 0o644)?;
     let mut archive = cpio::Archive::default();

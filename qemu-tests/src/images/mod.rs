@@ -38,19 +38,52 @@ mod tree;
 pub use iso::{LiveIso, System, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
 pub use minimal::{Minimal, minimal_image};
-pub use shell::{Drivers, Extra, shell_system};
+pub use shell::{Extra, shell_system};
 
+use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// A shared library of the machines' packages that images leave out because no program in them needs it.
-pub(crate) fn unused_library(name: &str) -> Result<PathBuf> {
-    let package = store::packages("root")?;
-    let dirs = ["lib", "usr/lib"].map(|dir| package.join(dir).join("x86_64-linux-gnu").join(name));
-    dirs.into_iter().find(|path| path.exists()).with_context(|| format!("the test machines' packages have no {name}"))
+/// Which hardware a kernel has drivers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drivers {
+    /// Virtio and little else; starts fast.
+    Cloud,
+    /// All.
+    Full,
 }
 
-/// Kernel arguments of every test image: the serial console; no timer check, which fails under emulation on a busy host; no
-/// time from the processor's counter, which is the host's there, measured once and wrongly at a bad moment; no cipher self-tests,
-/// which take a second there.
-pub const TEST_KARGS: &str = "console=ttyS0 quiet no_timer_check tsc=unstable cryptomgr.notests";
+impl Drivers {
+    fn package(self) -> &'static str {
+        match self {
+            Self::Cloud => "cloud",
+            Self::Full => "full",
+        }
+    }
+
+    /// These drivers for machines of a processor.
+    pub fn of(self, arch: Arch) -> Hardware {
+        Hardware { arch, drivers: self }
+    }
+}
+
+/// What an image can boot on. Drivers alone are those of x86_64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hardware {
+    pub arch: Arch,
+    pub drivers: Drivers,
+}
+
+impl From<Drivers> for Hardware {
+    fn from(drivers: Drivers) -> Self {
+        drivers.of(Arch::default())
+    }
+}
+
+/// A shared library of the machines' packages that images leave out because no program in them needs it.
+pub(crate) fn unused_library(name: &str) -> Result<PathBuf> {
+    let arch = Arch::default();
+    let package = store::packages(arch, "root")?;
+    let dirs = ["lib", "usr/lib"].map(|dir| package.join(dir).join(arch.library_dir).join(name));
+    dirs.into_iter().find(|path| path.exists()).with_context(|| format!("the test machines' packages have no {name}"))
+}

@@ -1,11 +1,12 @@
 //! The root file system both kinds of machine run: systemd, udev and busybox, as Debian packages them, less what no test needs.
 
 use super::{
-    Drivers, elf,
+    Hardware, elf,
     kernel::Kernel,
     store::{self, Inputs},
     tools, tree,
 };
+use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::{
     collections::BTreeSet,
@@ -14,34 +15,43 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The kernel an image with these drivers boots.
-pub(super) fn kernel(drivers: Drivers) -> Result<Kernel> {
-    Kernel::open(drivers.package())
-}
-
 /// What every image depends on: the packages and the builders themselves.
-pub(super) fn inputs(drivers: Drivers) -> Result<Inputs> {
+pub(super) fn inputs(hardware: Hardware) -> Result<Inputs> {
     let mut inputs = Inputs::new()?;
-    inputs.packages("root")?;
-    inputs.packages("ignition")?;
-    inputs.text("kernel", &kernel(drivers)?.release);
-    inputs.file(&busybox()?)?;
+    inputs.text("processor", hardware.arch.name);
+    inputs.packages(hardware.arch, "root")?;
+    inputs.packages(hardware.arch, "ignition")?;
+    inputs.text("kernel", &Kernel::open(hardware)?.release);
+    inputs.file(&busybox(hardware.arch)?)?;
     inputs.text("loader", &tools::run("grub-mkimage", ["--version"])?);
     Ok(inputs)
 }
 
-/// The host's static busybox: shell and small tools of every image.
-pub(super) fn busybox() -> Result<PathBuf> {
-    let dirs = ["/usr/bin/busybox", "/bin/busybox"].map(PathBuf::from);
-    dirs.into_iter().find(|path| path.exists()).context("no /bin/busybox: install busybox-static")
+/// A static busybox, the host's own where it serves: shell and small tools of every image.
+pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
+    let root = if arch == Arch::X86_64 { PathBuf::from("/") } else { store::packages(arch, "busybox")? };
+    let paths = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
+    paths.into_iter().find(|path| path.exists()).context("no /bin/busybox: install busybox-static")
+}
+
+/// What a program of a processor says when it is run with `arguments`.
+fn output_of(arch: Arch, program: &Path, arguments: &[&str]) -> Result<String> {
+    let mut command = tools::tool(arch.emulator);
+    if arch.is_host() {
+        command = tools::tool(&program.to_string_lossy());
+    } else {
+        command.arg(program);
+    }
+    command.args(arguments);
+    tools::finish(command)
 }
 
 /// Installs busybox and a link for each of its applets that `root` has no program of its own for.
-pub(super) fn install_busybox(root: &Path) -> Result<()> {
-    let busybox = busybox()?;
+pub(super) fn install_busybox(arch: Arch, root: &Path) -> Result<()> {
+    let busybox = busybox(arch)?;
     fs::create_dir_all(root.join("usr/bin"))?;
     fs::copy(&busybox, root.join("usr/bin/busybox")).context("copying busybox")?;
-    for applet in tools::run(&busybox.to_string_lossy(), ["--list"])?.lines() {
+    for applet in output_of(arch, &busybox, &["--list"])?.lines() {
         if !tree::present(&root.join("usr/sbin").join(applet)) {
             tree::link("busybox", &root.join("usr/bin").join(applet))?;
         }
@@ -77,26 +87,25 @@ pub(super) fn library_dirs(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Puts the libraries of `base` that `programs` of it need into `tree`, and the loader.
-pub(super) fn install_libraries(base: &Path, tree: &Path, programs: Vec<PathBuf>) -> Result<()> {
+pub(super) fn install_libraries(arch: Arch, base: &Path, tree: &Path, programs: Vec<PathBuf>) -> Result<()> {
     for library in elf::closure(base, &library_dirs(base)?, programs)? {
         let file = base.join(&library).canonicalize().with_context(|| format!("following {}", library.display()))?;
         tree::place(&file, &tree.join(&library))?;
     }
-    // Programs name the loader by its path below lib64, a link to one of the libraries just placed.
-    tree::overlay(&base.join("usr/lib64"), &tree.join("usr/lib64"))
+    // A link to one of the libraries just placed.
+    tree::place(&base.join(arch.loader), &tree.join(arch.loader))
 }
 
 /// The root common to live and installed machines; a directory.
-pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
-    store::cached("root", "d", &inputs(drivers)?, |_, root| {
+pub(super) fn base(hardware: Hardware) -> Result<PathBuf> {
+    let arch = hardware.arch;
+    store::cached(&arch.build_name("root"), "d", &inputs(hardware)?, |_, root| {
         skeleton(root)?;
-        let package = store::packages("root")?;
-        let excluded = tree::list(&store::data_dir().join("root.exclude"))?;
-        install_packages(&package, &excluded, root)?;
+        install_packages(&store::packages(arch, "root")?, &excluded(arch, "root.exclude")?, root)?;
         drop_unused_libraries(root)?;
-        install_busybox(root)?;
+        install_busybox(arch, root)?;
         let modules = tree::list(&store::data_dir().join("root.modules"))?;
-        kernel(drivers)?.install_modules(&modules, root)?;
+        Kernel::open(hardware)?.install_modules(&modules, root)?;
         tree::overlay(&store::data_dir().join("root"), root)?;
         // Git keeps no modes but "executable".
         for secret in ["etc/shadow", "etc/gshadow"] {
@@ -105,6 +114,12 @@ pub(super) fn base(drivers: Drivers) -> Result<PathBuf> {
         fs::set_permissions(root.join("tmp"), PermissionsExt::from_mode(0o1777))?;
         Ok(())
     })
+}
+
+/// A list of what images leave out of the packages, whose libraries' directory is called LIBRARIES there.
+pub(super) fn excluded(arch: Arch, list: &str) -> Result<Vec<String>> {
+    let rules = tree::list(&store::data_dir().join(list))?;
+    Ok(rules.iter().map(|rule| rule.replace("LIBRARIES", arch.library_dir)).collect())
 }
 
 /// What was unpacked into `package`, less what is `excluded`, into `root`.
@@ -141,7 +156,9 @@ fn drop_unused_libraries(root: &Path) -> Result<()> {
     let is_library =
         |path: &Path| dirs.iter().any(|dir| path.parent() == Some(dir)) && path.to_string_lossy().contains(".so");
     let files: Vec<PathBuf> = tree::walk(root)?.into_iter().filter(|path| !root.join(path).is_dir()).collect();
-    let programs = files.iter().filter(|path| !is_library(path) && elf::is_elf(&root.join(path))).cloned().collect();
+    // A link may be absolute, and lead to the host's file of that name.
+    let is_program = |path: &Path| !is_library(path) && !root.join(path).is_symlink() && elf::is_elf(&root.join(path));
+    let programs = files.iter().filter(|path| is_program(path)).cloned().collect();
     let mut used: BTreeSet<PathBuf> = elf::closure(root, &dirs, programs)?;
     for path in used.clone() {
         if let Ok(target) = fs::canonicalize(root.join(&path)) {

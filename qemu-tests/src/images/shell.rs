@@ -1,7 +1,8 @@
 //! A small live system in one archive, for machines that are looked at from outside: udev, every driver they need, and a shell
 //! that tests type into (see [`crate::shell`]).
 
-use super::{cpio, elf, kernel::Kernel, root, store, tools, tree};
+use super::{Drivers, Hardware, cpio, elf, kernel::Kernel, root, store, tools, tree};
+use crate::arch::Arch;
 use anyhow::{Context, Result};
 use std::{
     fs, iter,
@@ -11,24 +12,6 @@ use std::{
 /// What udev is made of, in the common root; directories whole.
 const UDEV: [&str; 6] =
     ["usr/bin/udevadm", "usr/lib/systemd/systemd-udevd", "usr/lib/udev", "etc/udev", "etc/passwd", "etc/group"];
-
-/// Which hardware a kernel has drivers for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drivers {
-    /// Virtio and little else; starts fast.
-    Cloud,
-    /// All.
-    Full,
-}
-
-impl Drivers {
-    pub(super) fn package(self) -> &'static str {
-        match self {
-            Self::Cloud => "cloud",
-            Self::Full => "full",
-        }
-    }
-}
 
 /// Programs that build stacks of devices on disks, in their package set.
 const STORAGE: [&str; 3] = ["mdadm", "lvm", "dmsetup"];
@@ -43,16 +26,19 @@ pub enum Extra<'a> {
 }
 
 /// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless there is one of the same inputs.
-pub fn shell_system(drivers: Drivers, program: &Path, extra: Extra<'_>) -> Result<(PathBuf, PathBuf)> {
-    let kernel = Kernel::open(drivers.package())?;
-    let base = root::base(Drivers::Cloud)?;
-    let mut inputs = root::inputs(Drivers::Cloud)?;
-    inputs.packages(drivers.package())?;
+pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<'_>) -> Result<(PathBuf, PathBuf)> {
+    let hardware = hardware.into();
+    let Hardware { arch, drivers } = hardware;
+    let kernel = Kernel::open(hardware)?;
+    let common = Drivers::Cloud.of(arch);
+    let base = root::base(common)?;
+    let mut inputs = root::inputs(common)?;
+    inputs.packages(arch, drivers.package())?;
     inputs.file(program)?;
     let tools = match extra {
         Extra::HostTools(names) => names,
         Extra::Storage => {
-            inputs.packages("storage")?;
+            inputs.packages(arch, "storage")?;
             &[]
         }
     };
@@ -62,7 +48,8 @@ pub fn shell_system(drivers: Drivers, program: &Path, extra: Extra<'_>) -> Resul
         inputs.file(file)?;
     }
     // Not compressed: under emulation that takes longer than loading it.
-    let archive = store::cached(&format!("shell-{}", drivers.package()), "cpio", &inputs, |scratch, result| {
+    let name = arch.build_name(&format!("shell-{}", drivers.package()));
+    let archive = store::cached(&name, "cpio", &inputs, |scratch, result| {
         let tree = scratch.join("tree");
         root::skeleton(&tree)?;
         for path in UDEV {
@@ -73,12 +60,12 @@ pub fn shell_system(drivers: Drivers, program: &Path, extra: Extra<'_>) -> Resul
             .into_iter()
             .filter(|path| tree.join(path).is_file() && elf::is_elf(&tree.join(path)))
             .collect();
-        root::install_libraries(&base, &tree, programs)?;
+        root::install_libraries(arch, &base, &tree, programs)?;
         tools.iter().try_for_each(|tool| tool.install(&tree))?;
         if extra == Extra::Storage {
-            install_storage(&scratch.join("storage"), &tree)?;
+            install_storage(arch, &scratch.join("storage"), &tree)?;
         }
-        root::install_busybox(&tree)?;
+        root::install_busybox(arch, &tree)?;
         kernel.install_modules(&tree::list(&store::data_dir().join("shell.modules"))?, &tree)?;
         tree::overlay(&store::data_dir().join("shell"), &tree)?;
         tree::place(program, &tree.join("usr/bin/landfall"))?;
@@ -92,8 +79,8 @@ pub fn shell_system(drivers: Drivers, program: &Path, extra: Extra<'_>) -> Resul
 }
 
 /// Its libraries are those of the release that the rest of the tree is of.
-fn install_storage(base: &Path, tree: &Path) -> Result<()> {
-    let package = store::packages("storage")?;
+fn install_storage(arch: Arch, base: &Path, tree: &Path) -> Result<()> {
+    let package = store::packages(arch, "storage")?;
     root::skeleton(base)?;
     for entry in tree::walk(&package)? {
         let path = root::below_usr(&entry);
@@ -103,7 +90,7 @@ fn install_storage(base: &Path, tree: &Path) -> Result<()> {
     }
     let programs = STORAGE.map(|name| Path::new("usr/sbin").join(name));
     programs.iter().try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
-    root::install_libraries(base, tree, programs.into())
+    root::install_libraries(arch, base, tree, programs.into())
 }
 
 /// Where a guest has the host's tools and their libraries, which are not those of its own programs.

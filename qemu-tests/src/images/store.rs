@@ -1,6 +1,6 @@
 //! Built images by the digest of what they are made of: built once, moved into place whole, shared by parallel tests.
 
-use crate::paths;
+use crate::{arch::Arch, paths};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use std::{
@@ -18,10 +18,11 @@ pub(super) fn data_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("images")
 }
 
-/// The directory `.ci/vm-packages` unpacked the package set `name` into.
-pub(super) fn packages(name: &str) -> Result<PathBuf> {
-    let dir = vm_dir()?.join("packages").join(name);
-    ensure!(dir.join(".done").exists(), "{} is missing or incomplete: run .ci/setup first", dir.display());
+/// The directory `.ci/vm-packages` unpacked the package set `name` of a processor into.
+pub(super) fn packages(arch: Arch, name: &str) -> Result<PathBuf> {
+    let dir = vm_dir()?.join(arch.packages).join(name);
+    let complete = dir.join(".done").exists();
+    ensure!(complete, "{} is missing or incomplete: run {} first", dir.display(), arch.set_up_with);
     Ok(dir)
 }
 
@@ -47,8 +48,8 @@ impl Inputs {
     }
 
     /// Adds the versions of a package set.
-    pub(super) fn packages(&mut self, name: &str) -> Result<()> {
-        let list = packages(name)?.join(".done");
+    pub(super) fn packages(&mut self, arch: Arch, name: &str) -> Result<()> {
+        let list = packages(arch, name)?.join(".done");
         let versions = fs::read(&list).with_context(|| format!("reading {}", list.display()))?;
         self.part(name, &versions);
         Ok(())

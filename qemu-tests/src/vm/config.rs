@@ -1,31 +1,35 @@
 //! A machine as it is asked for, and QEMU's arguments for it.
 
 use super::{Vm, VmError, paths_in};
-use crate::accel::{self, Accel};
+use crate::{
+    accel::{self, Accel},
+    arch::Arch,
+};
 use api::Mac;
 use std::{
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
 };
 
 /// What the machine starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Firmware {
-    /// SeaBIOS.
+    /// SeaBIOS; of a processor without BIOS the same as UEFI.
     #[default]
     Bios,
-    /// OVMF, with variables of its own.
+    /// EDK II, with variables of its own.
     Uefi,
-    /// OVMF that checks what it starts against Microsoft's keys; needs the machine `q35,smm=on`.
+    /// EDK II for x86_64 that checks what it starts against Microsoft's keys; needs the machine `q35,smm=on`.
     UefiSecure,
 }
 
 impl Firmware {
-    /// OVMF's program and the variables it begins with.
-    pub(super) fn ovmf(self) -> Option<(&'static str, &'static str)> {
+    /// UEFI's program and the variables it begins with.
+    pub(super) fn uefi(self, arch: Arch) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Bios => None,
-            Self::Uefi => Some(("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd")),
+            Self::Bios if arch.has_bios => None,
+            Self::Bios | Self::Uefi => Some(arch.uefi),
             Self::UefiSecure => Some(("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd")),
         }
     }
@@ -91,7 +95,8 @@ pub struct DirectKernel {
 pub struct VmBuilder {
     pub(super) name: String,
     pub(super) run: String,
-    machine: String,
+    pub(super) arch: Arch,
+    machine: Option<String>,
     processors: String,
     memory_mib: u32,
     pub(super) firmware: Firmware,
@@ -115,7 +120,8 @@ impl VmBuilder {
         Self {
             name,
             run,
-            machine: "pc".to_owned(),
+            arch: Arch::default(),
+            machine: None,
             processors: "1".to_owned(),
             memory_mib: 512,
             firmware: Firmware::Bios,
@@ -141,9 +147,15 @@ impl VmBuilder {
         self
     }
 
-    /// QEMU's `-machine`, `pc` unless told.
+    /// Its processor, x86_64 unless told.
+    pub fn arch(mut self, arch: Arch) -> Self {
+        self.arch = arch;
+        self
+    }
+
+    /// QEMU's `-machine`; unless told `pc`, or what its processor has instead.
     pub fn machine(mut self, machine: impl Into<String>) -> Self {
-        self.machine = machine.into();
+        self.machine = Some(machine.into());
         self
     }
 
@@ -165,7 +177,7 @@ impl VmBuilder {
         self
     }
 
-    /// A CD in an IDE drive.
+    /// A CD in a drive.
     pub fn iso(mut self, iso: impl Into<PathBuf>) -> Self {
         self.iso = Some(iso.into());
         self
@@ -238,20 +250,24 @@ impl VmBuilder {
         Vm::start(self)
     }
 
+    pub(super) fn not_started(&self, source: io::Error) -> VmError {
+        VmError::Spawn { vm: self.name.clone(), qemu: self.arch.qemu, package: self.arch.qemu_package, source }
+    }
+
     /// QEMU's arguments; its sockets and its UEFI variables are in `dir`.
     pub(super) fn arguments(&self, dir: &Path) -> Vec<OsString> {
         let mut args: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| args.extend([name.into(), value]);
         add("-name", self.name.clone().into());
-        let accel = accel::choose();
+        let accel = accel::choose_for(self.arch);
         if accel == Accel::Tcg && self.virtual_time {
             // One nanosecond an instruction.
             add("-icount", "shift=0,sleep=off".into());
         }
         add("-accel", accel.argument().into());
-        add("-machine", self.machine.clone().into());
+        add("-machine", self.machine.as_deref().unwrap_or(self.arch.machine).into());
         add("-smp", self.processors.clone().into());
-        for (name, value) in [("-cpu", "max"), ("-display", "none"), ("-serial", "stdio")] {
+        for (name, value) in [("-cpu", self.arch.cpu), ("-display", "none"), ("-serial", "stdio")] {
             add(name, value.into());
         }
         add("-m", self.memory_mib.to_string().into());
@@ -262,14 +278,14 @@ impl VmBuilder {
         if let Some(serial) = &self.serial {
             add("-smbios", format!("type=1,manufacturer=Landfall,product=Test machine,serial={serial}").into());
         }
-        if let Some((code, _)) = self.firmware.ovmf() {
+        if let Some((code, _)) = self.firmware.uefi(self.arch) {
             add("-drive", with_path("if=pflash,format=raw,unit=0,readonly=on,file=", Path::new(code), ""));
             add("-drive", with_path("if=pflash,format=raw,unit=1,file=", &dir.join(paths_in::UEFI_VARIABLES), ""));
         }
         if self.tpm {
             add("-chardev", with_path("socket,id=tpm,path=", &dir.join(paths_in::TPM), ""));
             add("-tpmdev", "emulator,id=tpm,chardev=tpm".into());
-            add("-device", "tpm-tis,tpmdev=tpm".into());
+            add("-device", format!("{},tpmdev=tpm", self.arch.tpm_device).into());
         }
         if self.shell {
             add("-device", "virtio-serial-pci".into());
@@ -298,7 +314,12 @@ impl VmBuilder {
         if let Some(iso) = &self.iso {
             add("-drive", with_path("if=none,id=cd,media=cdrom,format=raw,readonly=on,file=", iso, ""));
             let boot = if self.iso_first { 0 } else { self.disks.len() + 1 };
-            add("-device", format!("ide-cd,drive=cd,bootindex={boot}").into());
+            if let Some((drive, adapters)) = self.arch.cd_devices.split_last() {
+                for adapter in adapters {
+                    add("-device", adapter.into());
+                }
+                add("-device", format!("{drive},drive=cd,bootindex={boot}").into());
+            }
         }
         for (index, nic) in self.nics.iter().enumerate() {
             add(

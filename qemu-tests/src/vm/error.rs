@@ -1,6 +1,6 @@
 //! What can go wrong with a machine, told with the end of its console.
 
-use crate::{accel::QEMU, qmp::QmpError, serial::Marker};
+use crate::{qmp::QmpError, serial::Marker};
 use std::{fmt, io, path::PathBuf, time::Duration};
 
 /// What went wrong with a machine. Each says where its console log is.
@@ -12,12 +12,12 @@ pub enum VmError {
         what: &'static str,
         /// Where it was looked for.
         path: PathBuf,
-        hint: &'static str,
+        hint: String,
         source: io::Error,
     },
     /// QEMU didn't start.
-    #[error("{vm}: cannot start {QEMU}; is qemu-system-x86 installed?")]
-    Spawn { vm: String, source: io::Error },
+    #[error("{vm}: cannot start {qemu}; is {package} installed?")]
+    Spawn { vm: String, qemu: &'static str, package: &'static str, source: io::Error },
     /// A file of ours could not be made.
     #[error("{vm}: cannot prepare {}", path.display())]
     Prepare { vm: String, path: PathBuf, source: io::Error },

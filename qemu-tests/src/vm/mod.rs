@@ -7,7 +7,6 @@ pub use config::{Bus, DirectKernel, Disk, Firmware, Nic, VmBuilder, with_path};
 pub use error::{ConsoleState, VmError};
 
 use crate::{
-    accel::QEMU,
     paths,
     process::Process,
     qmp::Qmp,
@@ -67,19 +66,19 @@ impl Vm {
                 vm: vm.clone(),
                 what: "cannot read",
                 path: path.clone(),
-                hint: "build the test images first",
+                hint: "build the test images first".to_owned(),
                 source,
             })?;
         }
         let logs = paths::log_dir(&config.run).map_err(prepare(&paths::target_dir()))?;
         let dir = paths::socket_dir().map_err(prepare(&std::env::temp_dir()))?;
-        if let Some((_, variables)) = config.firmware.ovmf() {
+        if let Some((_, variables)) = config.firmware.uefi(config.arch) {
             let copied = std::fs::copy(variables, dir.path().join(paths_in::UEFI_VARIABLES));
             copied.map_err(|source| VmError::Missing {
                 vm: vm.clone(),
                 what: "cannot copy the UEFI variables",
                 path: variables.into(),
-                hint: "install the package ovmf",
+                hint: format!("install the package {}", config.arch.uefi_package),
                 source,
             })?;
         }
@@ -172,7 +171,7 @@ impl Vm {
 
     /// Waits until QEMU has ended (guest power-off; reboot, without [`VmBuilder::reboot`]).
     pub fn wait_end(&mut self, limit: Duration) -> Result<ExitStatus, VmError> {
-        let wait = |source| VmError::Spawn { vm: self.config.name.clone(), source };
+        let wait = |source| self.config.not_started(source);
         match self.process.wait(limit).map_err(wait)? {
             Some(status) => Ok(status),
             None => Err(VmError::NoMarker {
@@ -277,7 +276,7 @@ fn start_tpm(config: &VmBuilder, dir: &Path, log: &Path) -> Result<Option<Proces
         vm: config.name.clone(),
         what: "cannot start",
         path: "swtpm".into(),
-        hint: "install the package swtpm",
+        hint: "install the package swtpm".to_owned(),
         source,
     })?;
     let deadline = Instant::now() + TPM_LIMIT;
@@ -305,11 +304,11 @@ fn launch(config: &VmBuilder, dir: &Path, log: &Path) -> Result<(Process, Serial
     for socket in [paths_in::QMP, paths_in::SHELL] {
         let _ = std::fs::remove_file(dir.join(socket));
     }
-    let mut command = Command::new(QEMU);
+    let mut command = Command::new(config.arch.qemu);
     command.args(config.arguments(dir));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     tracing::debug!(vm = config.name, ?command, "starting");
-    let spawn = |source| VmError::Spawn { vm: config.name.clone(), source };
+    let spawn = |source| config.not_started(source);
     let started = Instant::now();
     let mut process = Process::spawn(command).map_err(spawn)?;
     let output = process.take_stdout().ok_or_else(|| spawn(io::Error::other("no stdout")))?;

@@ -3,17 +3,28 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 use qemu_tests::{
-    images::{Compression, Drivers, SectorSize},
+    images::{Compression, Drivers, LiveIso, SectorSize, live_iso},
     media,
     rack::{NodeFacts, Rack, RackConfig, RackError},
     table::Live,
     view::HostView,
     vm::{Bus, Firmware},
 };
+use rootfs_overlay::{
+    area::Output,
+    bake::{
+        content::{Content, Ingredients},
+        iso::IsoFile,
+        program::Program,
+        splice,
+    },
+};
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     fmt::Display,
-    io,
+    fs, io,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -77,6 +88,33 @@ pub(crate) fn rack_with_control_plane(
     let mut rack = ok(Rack::start(config, changes()));
     ok(rack.power_on());
     rack
+}
+
+/// The live system `spec` with `program` baked in, as an ISO in `directory`.
+pub(crate) fn bake(spec: &LiveIso, program: &Path, directory: &Path) -> PathBuf {
+    let content = ok(Content::new(Ingredients {
+        program: ok(Program::read(Some(program))),
+        agent: true,
+        service: None,
+        ca_pem: None,
+        agent_toml: None,
+        rendezvous: BTreeMap::new(),
+        rendezvous_options: None,
+    }));
+    let base = ok(live_iso(spec));
+    let out = directory.join("baked.iso");
+    let iso = ok(IsoFile::open(&base));
+    ok(splice::write(&Output::NewFile(out.clone()), &ok(iso.baked(&content, None))));
+    println!("{} bytes became {}", iso.base_bytes(), fs::metadata(&out).unwrap().len());
+    out
+}
+
+/// What UEFI started last must be `loader`, by a boot entry that names its partition.
+pub(crate) fn check_efi_boot(console: &Path, loader: &str) {
+    let log = String::from_utf8_lossy(&fs::read(console).unwrap()).into_owned();
+    let started: Vec<&str> = log.lines().filter(|line| line.contains("BdsDxe: starting Boot")).collect();
+    let last = started.last().copied().unwrap_or_default();
+    assert!(last.contains("HD(2,GPT,") && last.contains(loader), "UEFI started {started:#?}");
 }
 
 /// Prints changes, so that a failure has its story above it.

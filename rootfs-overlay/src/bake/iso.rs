@@ -27,6 +27,22 @@ const IBM_Z_BOOT: &str = "images/cdboot.img";
 /// Enough of a kernel to know what it is for.
 const KERNEL_START_BYTES: u64 = 64 << 10;
 
+/// What the kernel of the live ISO at `path` is for; none where it has none that is known.
+pub fn processor(path: &Path) -> Result<Option<Machine>, BakeError> {
+    let failed = |source| BakeError::Iso { path: path.to_owned(), source };
+    let file = File::open(path).map_err(|source| BakeError::Read { path: path.to_owned(), source })?;
+    kernel_start(&mut Iso::open(BufReader::new(file)).map_err(failed)?)
+        .map(|start| start.as_deref().and_then(Machine::of_start))
+        .map_err(failed)
+}
+
+fn kernel_start<R: std::io::Read + std::io::Seek>(
+    iso: &mut Iso<R>,
+) -> Result<Option<Vec<u8>>, crate::iso9660::IsoError> {
+    let Some(kernel) = iso.find_optional(KERNEL)? else { return Ok(None) };
+    iso.read(Extent { len: kernel.len.min(KERNEL_START_BYTES), ..kernel }).map(Some)
+}
+
 /// An ISO, baked or not.
 #[derive(Debug)]
 pub struct IsoFile {
@@ -144,9 +160,8 @@ impl IsoFile {
                  out of it and use `pxe bake`",
             ));
         }
-        if let Some(kernel) = iso.find_optional(KERNEL).map_err(failed)? {
-            let start = Extent { len: kernel.len.min(KERNEL_START_BYTES), ..kernel };
-            content.check_machine(Machine::of_kernel(&iso.read(start).map_err(failed)?))?;
+        if let Some(start) = kernel_start(iso).map_err(failed)? {
+            content.check_machine(Machine::of_start(&start))?;
         }
         initrd(iso, &self.path)
     }

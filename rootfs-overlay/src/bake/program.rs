@@ -43,8 +43,8 @@ impl Machine {
         }
     }
 
-    /// What a kernel image is for, by its first bytes: ELF, PE (as UEFI starts it), or what boot loaders look for.
-    pub(crate) fn of_kernel(start: &[u8]) -> Option<Self> {
+    /// What a kernel image or a program is for, by its first bytes: ELF, PE (as UEFI starts it), or what boot loaders look for.
+    pub fn of_start(start: &[u8]) -> Option<Self> {
         if let Ok((machine, _)) = elf(start) {
             return Some(machine);
         }
@@ -250,13 +250,13 @@ mod tests {
     fn kernels_say_what_they_are_for() {
         let mut bios = vec![0; 600];
         bios[514..518].copy_from_slice(b"HdrS");
-        assert_eq!(Machine::of_kernel(&bios), Some(Machine::X86_64));
+        assert_eq!(Machine::of_start(&bios), Some(Machine::X86_64));
         let mut uefi = vec![0; 600];
         uefi[..2].copy_from_slice(b"MZ");
         uefi[60] = 128;
         uefi[128..134].copy_from_slice(b"PE\0\0\x64\xaa");
-        assert_eq!(Machine::of_kernel(&uefi), Some(Machine::Aarch64));
-        assert_eq!(Machine::of_kernel(b"kernel"), None);
+        assert_eq!(Machine::of_start(&uefi), Some(Machine::Aarch64));
+        assert_eq!(Machine::of_start(b"kernel"), None);
     }
 
     proptest! {
@@ -264,7 +264,7 @@ mod tests {
         fn no_bytes_make_it_panic(changes in proptest::collection::vec((0_usize..120, any::<u8>()), 0..20)) {
             let mut bytes = sample(1, 62);
             for (at, byte) in changes { bytes[at] = byte; }
-            let _ = Machine::of_kernel(&bytes);
+            let _ = Machine::of_start(&bytes);
             let _ = Program::parse(bytes);
         }
     }

@@ -185,7 +185,13 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
             .is_some_and(|record| !record.infra_env.static_network_config.is_empty()),
         settings: &service.settings,
         payload: cluster.map(|cluster| payload::of_cluster(service, cluster)).unwrap_or_default(),
-        image: service.media.first_image(),
+        image: service.media.image_for(
+            model
+                .infra_envs
+                .get(&key.infra_env)
+                .map(|record| record.infra_env.cpu_architecture.as_str())
+                .unwrap_or_default(),
+        ),
         now: Timestamp::now(),
         hurries,
     });

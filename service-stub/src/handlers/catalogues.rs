@@ -2,6 +2,7 @@
 //! this service has none of is empty.
 
 use crate::http::{Answer, Call, Refusal};
+use crate::releases::normal_architecture;
 use crate::service::Service;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -54,7 +55,7 @@ pub(crate) fn openshift_versions(service: &Service, call: &Call) -> Result<Answe
     let skipped = if latest { all.len().saturating_sub(1) } else { 0 };
     let entry = |(at, version): (usize, &String)| {
         let document = json!({
-            "cpu_architectures": [std::env::consts::ARCH],
+            "cpu_architectures": [normal_architecture(std::env::consts::ARCH)],
             "default": at + 1 == all.len(),
             "display_name": version,
             "support_level": "production",

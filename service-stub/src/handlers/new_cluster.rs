@@ -8,7 +8,7 @@ use crate::http::body::{BodyShape, flag, form, integer, length, list, object, on
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
 use crate::model::ClusterRecord;
-use crate::releases::{Catalogue, DEFAULT_ARCHITECTURE, MULTI, version};
+use crate::releases::{Catalogue, DEFAULT_ARCHITECTURE, MULTI, normal_architecture, version};
 use crate::rules::{self, networks::Networks, platform, vips::Vips};
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::info};
@@ -112,7 +112,8 @@ fn plan(
     check_given(&params, mode, masters).map_err(Refusal::invalid)?;
     set_default_networks(&mut params);
 
-    let asked_architecture = params.cpu_architecture.clone().unwrap_or_else(|| DEFAULT_ARCHITECTURE.to_owned());
+    // Infra-envs and releases have the same name for it.
+    let asked_architecture = normal_architecture(params.cpu_architecture.as_deref().unwrap_or_default()).to_owned();
     let (platform, user_managed) =
         platform::for_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;

@@ -111,7 +111,7 @@ impl Running {
             retention: files.retention,
             rendezvous: files.rendezvous.clone(),
         };
-        let media = Media::open(files.iso.as_deref(), &files.images, files.agent.as_deref()).unwrap();
+        let media = Media::open(files.iso.as_slice(), &files.images, files.agent.as_slice()).unwrap();
         let service = Arc::new(Service::new(settings, store, media));
         if let Some(rack) = &files.rendezvous {
             rendezvous::begin(&service, rack).unwrap();

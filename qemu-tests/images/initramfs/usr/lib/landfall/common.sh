@@ -1,7 +1,9 @@
 # What both ways to boot share. Sourced by /init.
 
 # A line for whoever reads the first serial port, wherever the kernel's console is.
-say() { echo "$*" 2>/dev/null >/dev/ttyS0 || echo "$*" >/dev/console; }
+first_port=/dev/ttyS0
+[ ! -c /dev/ttyAMA0 ] || first_port=/dev/ttyAMA0
+say() { echo "$*" 2>/dev/null >$first_port || echo "$*" >/dev/console; }
 mark() { say "@@ $*"; }
 
 # Ends the boot: the reason, the end of a log if there is one, power off.
