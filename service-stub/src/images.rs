@@ -70,7 +70,8 @@ pub(crate) fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&
     media.iso_for(architecture).ok_or_else(|| match media.processors_of_isos().as_slice() {
         [] => Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"),
         others => Refusal::not_found(format!(
-            "no live ISO for {architecture} is on offer, but for {}: start the service with a further --iso FILE, or create the              infra-env with another cpu_architecture",
+            "no live ISO for {architecture} is on offer, but for {}: start the service with a further --iso FILE, or create the \
+             infra-env with another cpu_architecture",
             others.join(", ")
         )),
     })
