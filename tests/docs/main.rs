@@ -194,8 +194,13 @@ fn certification() {
 }
 
 #[test]
+fn processors() {
+    holds("docs/processors.md");
+}
+
+#[test]
 fn pages_without_a_test_have_no_commands() {
-    let tested = ["image-builders.md", "libvirt.md", "certification.md"];
+    let tested = ["image-builders.md", "libvirt.md", "certification.md", "processors.md"];
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") && !tested.contains(&name.as_str()) {
