@@ -158,7 +158,7 @@ fn by_operator(log: &Path, profiles: &Path) -> bool {
     if !log.join("agent-tui.log").is_file() {
         return false;
     }
-    let Ok(began) = fs::metadata(log).and_then(|metadata| metadata.created()) else { return false };
+    let Ok(began) = kernel::file_system::created(log) else { return false };
     let Ok(entries) = fs::read_dir(profiles) else { return false };
     entries.flatten().take(MAX_FILES).map(|entry| entry.path()).any(|path| {
         let changed = fs::metadata(&path).and_then(|metadata| metadata.modified());

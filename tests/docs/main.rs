@@ -199,8 +199,13 @@ fn releases() {
 }
 
 #[test]
+fn processors() {
+    holds("docs/processors.md");
+}
+
+#[test]
 fn pages_without_a_test_have_no_commands() {
-    let tested = ["image-builders.md", "libvirt.md", "certification.md", "releases.md"];
+    let tested = ["image-builders.md", "libvirt.md", "certification.md", "processors.md", "releases.md"];
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") && !tested.contains(&name.as_str()) {

@@ -2,7 +2,14 @@
 #![allow(unsafe_code)]
 
 use nix::errno::Errno;
-use std::{fs::File, io, os::fd::AsRawFd};
+use std::{
+    ffi::CString,
+    fs::File,
+    io, mem,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 /// Extents asked for at once.
 const EXTENTS: usize = 32;
@@ -135,4 +142,22 @@ pub fn clear_immutable(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open and the kernel reads one int from a live int.
     unsafe { ioctl::set_flags(file.as_raw_fd(), &raw const flags) }?;
     Ok(())
+}
+
+/// When the file at `path` was created: statx(2), which Rust's library does not ask where the C library is musl. An error of kind
+/// `Unsupported` where the file system does not keep it.
+pub fn created(path: &Path) -> io::Result<SystemTime> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all of it is numbers, for which zero is a value.
+    let mut found: libc::statx = unsafe { mem::zeroed() };
+    // SAFETY: the path ends in zero, the struct is the kernel's, and both outlive the call. The call itself, since C libraries got a
+    // function for it late.
+    let result =
+        unsafe { libc::syscall(libc::SYS_statx, libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_BTIME, &raw mut found) };
+    Errno::result(result)?;
+    if found.stx_mask & libc::STATX_BTIME == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let whole = u64::try_from(found.stx_btime.tv_sec).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(SystemTime::UNIX_EPOCH + Duration::new(whole, found.stx_btime.tv_nsec))
 }
