@@ -103,7 +103,7 @@ Archive member included
 Linker script and memory map
 
 .text           0x0000000000001000     0x5000
- .text._ZN6agent3cli3run17h0123456789abcdefE
+ .text._ZN5agent3cli3run17h0123456789abcdefE
                 0x0000000000001000      0x100 a.o
  .text._ZN9inventory4read17h0123456789abcdefE 0x1100 0x20 a.o
  .text._ZN66_$LT$alloc..vec..Vec$LT$api..host..Host$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0E
