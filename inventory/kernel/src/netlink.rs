@@ -207,7 +207,7 @@ pub fn u32_of(value: &[u8]) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -221,7 +221,8 @@ mod tests {
         bytes
     }
 
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    /// An attribute as the kernel writes it.
+    pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let len = u16::try_from(value.len() + 4).unwrap();
         let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
         bytes.resize(bytes.len().next_multiple_of(4), 0);

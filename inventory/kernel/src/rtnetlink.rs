@@ -329,14 +329,8 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::tests::attribute;
     use proptest::prelude::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let len = u16::try_from(value.len() + 4).unwrap();
-        let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     #[test]
     fn requests_are_the_kernels_structures() {
