@@ -65,12 +65,12 @@ pub enum Purpose {
     Prints,
 }
 
-/// Declares a set of commands. One row for each: name, variant, options, purpose, whether help leaves it out, and what it runs
-/// with. What follows the table is the rest of `impl Commands`.
+/// Declares a set of commands. One row for each: name, variant, options, purpose, and whether help leaves it out. What follows the
+/// table is the rest of `impl Commands`.
 macro_rules! commands {
     (
         $(#[$attribute:meta])* $set:ident {
-            $($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])? $(with $argument:expr)?;)*
+            $($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])?;)*
         }
         $($method:item)*
     ) => {
@@ -94,7 +94,7 @@ macro_rules! commands {
 
             fn run(self) -> ::anyhow::Result<::std::process::ExitCode> {
                 match self {
-                    $(Self::$variant(arguments) => $crate::commands::Outcome::code(arguments.run($($argument)?)?),)*
+                    $(Self::$variant(arguments) => $crate::commands::Outcome::code(arguments.run()?),)*
                 }
             }
 
