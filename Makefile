@@ -55,7 +55,7 @@ size: binary
 	cargo run --quiet --package size -- .ci/size/sizes.tsv \
 		$(PROGRAMS)/landfall-host=$(PROGRAMS)/landfall-host.map:$(HOST_BUDGET) $(BINARY)=$(BINARY).map:$(BUDGET)
 
-# A released program takes three times as long to build, and shows nothing more here.
+# A released program takes longer to build, and shows nothing more here.
 QUICK := $(CARGO_TARGET_DIR)/$(TARGET)/quick
 demo: setup
 	@echo "demo: building with the profile quick: larger and slower than what is released (make binary)"
