@@ -20,6 +20,8 @@ use std::{
 
 /// The package whose binaries are described.
 const PACKAGE: &str = "landfall";
+/// The one that is built without the package's default features.
+const HOST_PROGRAM: &str = "landfall-host";
 
 /// Print the bill of materials of the static binary (CycloneDX 1.5, JSON)
 #[derive(Debug, Parser)]
@@ -40,7 +42,7 @@ fn main() -> anyhow::Result<()> {
     let top =
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the workspace is above this package")?;
     let cargo = |words: &[&str]| output(Command::new("cargo").args(words).current_dir(top));
-    let tree = cargo(&[
+    let mut words = vec![
         "tree",
         "--locked",
         "--package",
@@ -53,7 +55,11 @@ fn main() -> anyhow::Result<()> {
         "depth",
         "--format",
         "{p}",
-    ])?;
+    ];
+    if program == HOST_PROGRAM {
+        words.push("--no-default-features");
+    }
+    let tree = cargo(&words)?;
     let metadata = cargo(&["metadata", "--locked", "--format-version", "1", "--filter-platform", &target])?;
     let lock = top.join("Cargo.lock");
     let lock = fs::read_to_string(&lock).with_context(|| format!("reading {}", lock.display()))?;

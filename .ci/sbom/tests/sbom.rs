@@ -81,6 +81,8 @@ fn each_program_of_the_package_goes_by_its_own_name() {
     let version = text(own, "version");
     assert_eq!(text(own, "name"), "landfall-host");
     assert_eq!(text(own, "purl"), format!("pkg:generic/landfall/landfall-host@{version}"));
+    let names: BTreeSet<_> = document["components"].as_array().unwrap().iter().map(|c| text(c, "name")).collect();
+    assert!(names.contains("agent") && !names.contains("service-stub") && !names.contains("redb"), "{names:?}");
 }
 
 #[test]
