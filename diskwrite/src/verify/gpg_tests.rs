@@ -4,7 +4,6 @@
 use super::{keyring, openpgp::OpenPgp, *};
 use crate::options::{InstallOptions, Source};
 use crate::trust::{SignatureAt, Trust};
-use pgp::composed::{Deserializable, SignedPublicKey};
 use sha2::Digest;
 use std::{path::Path, process::Command};
 use testkit::gpg::{Gpg, lacks};
@@ -31,9 +30,13 @@ fn signatures_of_gpg_are_good_or_bad() {
     let gpg = Gpg::default();
     let file = gpg.file("image", DATA);
     let stranger = gpg.key("Stranger <s@example.com>", "ed25519", "sign,cert", "never", &[]);
-    for (algorithm, digest) in
-        [("rsa2048", "SHA256"), ("rsa4096", "SHA512"), ("ed25519", "SHA256"), ("nistp256", "SHA384")]
-    {
+    for (algorithm, digest) in [
+        ("rsa2048", "SHA256"),
+        ("rsa4096", "SHA512"),
+        ("ed25519", "SHA256"),
+        ("nistp256", "SHA384"),
+        ("nistp384", "SHA512"),
+    ] {
         let user = format!("{algorithm} <k@example.com>");
         let key = gpg.key(&user, algorithm, "sign,cert", "never", &[]);
         for armor in [&["--digest-algo", digest][..], &["--digest-algo", digest, "--armor"]] {
@@ -102,7 +105,7 @@ fn weak_and_other_signatures_are_refused() {
     let ring = gpg.export(&[&key], false);
     for (more, word) in [
         (&["--digest-algo", "SHA1"][..], "SHA1, which is too weak"),
-        (&["--digest-algo", "RIPEMD160"], "RIPEMD160, which is too weak"),
+        (&["--digest-algo", "RIPEMD160"], "its digest is RIPEMD160; SHA-256"),
         (&["--textmode"], "very bytes"),
         (&["--set-notation", "!a@example.com=b"], "critical notation"),
         (&["--faked-system-time", "20200101T000000!", "--ignore-time-conflict"], "is younger"),
@@ -174,13 +177,19 @@ fn subkeys_sign_where_both_keys_say_so() {
     // Somebody hangs his own subkey, with its own binding, on a key we trust.
     let thief = gpg.key("Thief", "rsa2048", "cert", "never", &[]);
     gpg.run(&["--quick-add-key", &thief, "rsa2048", "sign", "never"]);
-    let theirs = SignedPublicKey::from_bytes(&gpg.export(&[&thief], false)[..]).unwrap();
-    let mut ours = SignedPublicKey::from_bytes(&ring[..]).unwrap();
-    ours.public_subkeys = theirs.public_subkeys;
-    let grafted = ours.to_armored_bytes(Default::default()).unwrap();
+    let theirs = gpg.export(&[&thief], false);
+    let grafted = [&ring[..first_subkey(&ring)], &theirs[first_subkey(&theirs)..]].concat();
+    assert_eq!(parse_keys(&grafted).keys.len(), 2);
     let stolen = format!("{}!", gpg.fingerprints("Thief")[1]);
     let error = check(&gpg.sign(&stolen, &file, &[]), &grafted, DATA).unwrap_err();
     assert!(matches!(&error, VerifyError::UnusableKey { reason, .. } if reason.contains("binding")), "{error}");
+}
+
+/// Where the first subkey's packet begins, in the form of packets that gpg writes.
+fn first_subkey(ring: &[u8]) -> usize {
+    let len = |packet: packet::Packet| packet.body.len() + if packet.body.len() < 256 { 2 } else { 3 };
+    let all = packet::packets(ring).map(Result::unwrap);
+    all.take_while(|packet| packet.tag != packet::tag::PUBLIC_SUBKEY).map(len).sum()
 }
 
 /// Hostile bytes are near to good ones: none of them panics, and none makes another image good.

@@ -1,16 +1,12 @@
 //! OpenPGP public keys: where they come from, and which of their parts may sign data (RFC 9580, sections 5.2.3 and 10.1).
 
 use super::VerifyError;
+use super::packet::{PacketError, blocks, packets, tag};
+use super::public_key::PublicKey;
+use super::signature::{Signature, kind};
 use crate::trust::Trust;
 use api::Timestamp;
 use kernel::order;
-use pgp::{
-    composed::{Deserializable, SignedPublicKey, SignedPublicSubKey},
-    crypto::hash::HashAlgorithm,
-    errors::Error as PgpError,
-    packet::{PublicKey, PublicSubkey, Signature, SignatureType, SubpacketData},
-    types::{Fingerprint, KeyDetails, KeyId, KeyVersion, SignatureBytes, Tag, VerifyingKey},
-};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -33,17 +29,10 @@ const DIR_FILES: usize = 1000;
 /// Public keys that CoreOS images are signed with, as published; `coreos.tsv` beside them says which.
 const COREOS_KEYS: &[u8] = include_bytes!("../../keys/coreos.asc");
 
-/// A primary key or subkey.
-#[derive(Clone, Debug)]
-enum Part {
-    Primary(PublicKey),
-    Sub(PublicSubkey),
-}
-
 /// A key that signatures name, with what its owner says about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    part: Part,
+    pub public: PublicKey,
     /// The primary key's fingerprint, in capitals.
     pub primary: String,
     /// Its own fingerprint, in capitals.
@@ -66,35 +55,6 @@ pub(crate) struct Keys {
 }
 
 impl Key {
-    pub(crate) fn is(&self, fingerprint: &Fingerprint) -> bool {
-        self.details().fingerprint() == *fingerprint
-    }
-
-    pub(crate) fn has_id(&self, id: &KeyId) -> bool {
-        self.details().legacy_key_id() == *id
-    }
-
-    pub(crate) fn version(&self) -> KeyVersion {
-        self.details().version()
-    }
-
-    pub(crate) fn algorithm(&self) -> String {
-        format!("{:?}", self.details().algorithm())
-    }
-
-    /// Whether the key made this signature of a digest.
-    pub(crate) fn verify(
-        &self,
-        hash: HashAlgorithm,
-        digest: &[u8],
-        signature: &SignatureBytes,
-    ) -> Result<(), PgpError> {
-        match &self.part {
-            Part::Primary(key) => key.verify(hash, digest, signature),
-            Part::Sub(key) => key.verify(hash, digest, signature),
-        }
-    }
-
     /// What speaks against a signature of `made`, looked at `now`.
     pub(crate) fn objection(&self, made: i64, now: i64) -> Option<String> {
         let date = Timestamp::from_unix_seconds;
@@ -113,24 +73,11 @@ impl Key {
         let expires = self.expires.filter(|expires| *expires <= now)?;
         Some(format!("it expired at {}; a key file of today may have a later date", date(expires)))
     }
-
-    fn details(&self) -> &dyn KeyDetails {
-        match &self.part {
-            Part::Primary(key) => key,
-            Part::Sub(key) => key,
-        }
-    }
 }
 
 /// What others wrote, on one line and without control characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().take(200).map(|char| if char.is_control() { '?' } else { char }).collect()
-}
-
-/// Digests nobody can make another text for.
-pub(super) fn is_strong(hash: HashAlgorithm) -> bool {
-    use HashAlgorithm::*;
-    matches!(hash, Sha256 | Sha384 | Sha512 | Sha3_256 | Sha3_512)
 }
 
 /// The keys that may have signed an image: those of CoreOS and those of the key rings, or the latter alone.
@@ -213,148 +160,180 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The pieces to parse: a binary file is one, an armored one has one for each of its whole blocks. What is between them, as
-/// `gpg --list-keys` writes it there, does not matter.
-pub(super) fn blocks(bytes: &[u8]) -> Vec<(bool, &[u8])> {
-    const BEGIN: &[u8] = b"-----BEGIN PGP ";
-    const END: &[u8] = b"-----END PGP ";
-    if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
-        return vec![(false, bytes)];
-    }
-    let lines = bytes.split_inclusive(|byte| *byte == b'\n').scan(0, |at, line| {
-        let start = *at;
-        *at += line.len();
-        Some((start, *at, line))
-    });
-    let mut blocks = Vec::new();
-    let mut start = None;
-    for (from, to, line) in lines {
-        if line.starts_with(BEGIN) {
-            start = Some(from);
-        } else if line.starts_with(END)
-            && let Some(start) = start.take()
-        {
-            blocks.extend(bytes.get(start..to).map(|block| (true, block)));
-        }
-    }
-    blocks.truncate(RING_KEYS);
-    blocks
+/// A primary key with what its owner, and others, say about it.
+struct Certificate {
+    primary: PublicKey,
+    /// Of the primary key alone.
+    signatures: Vec<Signature>,
+    users: Vec<(Vec<u8>, Vec<Signature>)>,
+    subkeys: Vec<(PublicKey, Vec<Signature>)>,
 }
 
 /// All keys of a key file's bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Keys {
     let mut all = Keys::default();
-    for (armored, block) in blocks(bytes) {
-        let parsed = if armored {
-            SignedPublicKey::from_armor_many_buf(block).map(|(keys, _)| keys)
-        } else {
-            SignedPublicKey::from_bytes_many(block)
+    for block in blocks(bytes) {
+        let (certificates, error) = match block {
+            Ok(block) => certificates(&block),
+            Err(error) => (Vec::new(), Some(error)),
         };
-        match parsed {
-            Ok(keys) => {
-                for key in keys.take(RING_KEYS) {
-                    match key {
-                        Ok(key) => all.keys.extend(signers(&key)),
-                        Err(error) => all.error = Some(printable(&error.to_string())),
-                    }
-                }
-            }
-            Err(error) => all.error = Some(printable(&error.to_string())),
-        }
+        all.error = error.map(|error| error.to_string()).or(all.error);
+        all.keys.extend(certificates.iter().flat_map(signers));
     }
     all
 }
 
+/// The keys of binary data, and what is wrong in it: a key that can't be read is left out with all that belongs to it.
+fn certificates(bytes: &[u8]) -> (Vec<Certificate>, Option<PacketError>) {
+    /// What the signatures that come are of.
+    enum Signed {
+        Primary,
+        User,
+        Subkey,
+        Nothing,
+    }
+    let mut all: Vec<Certificate> = Vec::new();
+    let mut error = None;
+    let mut signed = Signed::Nothing;
+    let mut in_key = false;
+    for packet in packets(bytes) {
+        let packet = match packet {
+            Ok(packet) => packet,
+            Err(cause) => {
+                error = Some(cause);
+                break;
+            }
+        };
+        if packet.tag == tag::PUBLIC_KEY {
+            (in_key, signed) = (all.len() < RING_KEYS, Signed::Nothing);
+            if !in_key {
+                break;
+            }
+            match PublicKey::parse(packet.body) {
+                Ok(primary) => {
+                    all.push(Certificate { primary, signatures: Vec::new(), users: Vec::new(), subkeys: Vec::new() });
+                    signed = Signed::Primary;
+                }
+                Err(cause) => {
+                    error = Some(cause);
+                    in_key = false;
+                }
+            }
+            continue;
+        }
+        let Some(certificate) = all.last_mut().filter(|_| in_key) else {
+            error = error.or(Some(PacketError::Type(packet.tag)));
+            continue;
+        };
+        match packet.tag {
+            tag::USER_ID => {
+                certificate.users.push((packet.body.to_vec(), Vec::new()));
+                signed = Signed::User;
+            }
+            tag::PUBLIC_SUBKEY => match PublicKey::parse(packet.body) {
+                Ok(subkey) => {
+                    certificate.subkeys.push((subkey, Vec::new()));
+                    signed = Signed::Subkey;
+                }
+                Err(cause) => (error, signed) = (Some(cause), Signed::Nothing),
+            },
+            tag::SIGNATURE => {
+                let signatures = match signed {
+                    Signed::Primary => Some(&mut certificate.signatures),
+                    Signed::User => certificate.users.last_mut().map(|(_, signatures)| signatures),
+                    Signed::Subkey => certificate.subkeys.last_mut().map(|(_, signatures)| signatures),
+                    Signed::Nothing => None,
+                };
+                // Those of others, and of versions that are long gone, need not be understood.
+                if let (Some(signatures), Ok(signature)) = (signatures, Signature::parse(packet.body)) {
+                    signatures.push(signature);
+                }
+            }
+            tag::TRUST => {}
+            // A picture, say: its signatures are of it.
+            _ => signed = Signed::Nothing,
+        }
+    }
+    (all, error)
+}
+
 /// The primary key and its subkeys, each with what speaks against it.
-fn signers(key: &SignedPublicKey) -> Vec<Key> {
-    let primary = primary(key);
-    let mut all: Vec<_> = key.public_subkeys.iter().map(|sub| subkey(key, sub, &primary)).collect();
+fn signers(certificate: &Certificate) -> Vec<Key> {
+    let primary = primary(certificate);
+    let mut all: Vec<_> =
+        certificate.subkeys.iter().map(|(key, signatures)| subkey(certificate, key, signatures, &primary)).collect();
     all.insert(0, primary);
     all
 }
 
-fn capitals(key: &impl KeyDetails) -> String {
-    format!("{:X}", key.fingerprint())
+/// A fingerprint or key id in hexadecimal.
+pub(super) fn capitals(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-fn created(signature: &Signature) -> i64 {
-    signature.created().map_or(0, |time| i64::from(time.as_secs()))
-}
-
-/// Zero and none both mean never.
-fn expiry(signature: &Signature, key: &impl KeyDetails) -> Option<i64> {
-    let after = signature.key_expiration_time().map(|after| i64::from(after.as_secs())).filter(|after| *after > 0)?;
-    Some(i64::from(key.created_at().as_secs()).saturating_add(after))
-}
-
-/// None where nothing is said.
-fn may_sign(signature: &Signature) -> Option<bool> {
-    let mut flags = signature.config()?.hashed_subpackets().filter_map(|packet| match &packet.data {
-        SubpacketData::KeyFlags(flags) => Some(flags.sign()),
-        _ => None,
-    });
-    flags.next()
+fn expiry(signature: &Signature, key: &PublicKey) -> Option<i64> {
+    signature.key_expires_after.map(|after| i64::from(key.created).saturating_add(after))
 }
 
 /// The latest of the key's signatures of itself decides. That one of them is by SHA-1, as with keys of 2009, does no harm: the
 /// key itself is trusted for its file or fingerprint, and made them with its own hand.
-fn primary(key: &SignedPublicKey) -> Key {
-    let primary_key = &key.primary_key;
-    let of_key = |kind, signatures: &[Signature]| -> Vec<Signature> {
-        let valid = |signature: &&Signature| signature.typ() == Some(kind) && signature.verify_key(primary_key).is_ok();
-        signatures.iter().filter(valid).cloned().collect()
+fn primary(certificate: &Certificate) -> Key {
+    let key = &certificate.primary;
+    let of_key = |kind| {
+        let valid = move |signature: &&Signature| signature.kind == kind && signature.certifies(key, &[&key.framed]);
+        certificate.signatures.iter().filter(valid)
     };
-    let revoked = !of_key(SignatureType::KeyRevocation, &key.details.revocation_signatures).is_empty();
-    let mut signatures = of_key(SignatureType::Key, &key.details.direct_signatures);
+    let revoked = of_key(kind::KEY_REVOCATION).next().is_some();
+    let mut signatures: Vec<_> = of_key(kind::DIRECT_KEY).collect();
     let mut users = Vec::new();
-    for user in &key.details.users {
-        let valid = |signature: &&Signature| signature.verify_certification(primary_key, Tag::UserId, &user.id).is_ok();
+    for (user, about) in &certificate.users {
+        let prefix = [&[0xB4][..], &u32::try_from(user.len()).unwrap_or(u32::MAX).to_be_bytes()].concat();
+        let valid = |signature: &&Signature| {
+            (kind::CERTIFICATIONS.contains(&signature.kind) || signature.kind == kind::CERTIFICATION_REVOCATION)
+                && signature.certifies(key, &[&key.framed, &prefix, user])
+        };
         // A later revocation takes a user id out, whatever was said before.
-        let latest = user.signatures.iter().filter(valid).max_by_key(|signature| created(signature));
-        if let Some(latest) = latest.filter(|signature| signature.typ() != Some(SignatureType::CertRevocation)) {
-            users.push((latest.is_primary(), created(latest), String::from_utf8_lossy(user.id.id()).into_owned()));
-            signatures.push(latest.clone());
+        let latest = about.iter().filter(valid).max_by_key(|signature| signature.created);
+        if let Some(latest) = latest.filter(|signature| signature.kind != kind::CERTIFICATION_REVOCATION) {
+            users.push((latest.is_primary_user, latest.created, String::from_utf8_lossy(user).into_owned()));
+            signatures.push(latest);
         }
     }
-    let latest = signatures.iter().max_by_key(|signature| created(signature));
+    let latest = signatures.into_iter().max_by_key(|signature| signature.created);
     let flaw = match latest {
+        _ if key.flaw().is_some() => key.flaw(),
         _ if revoked => Some("its owner has revoked it"),
         None => Some("it has no valid signature of its own (self-signature)"),
-        Some(_) if !matches!(primary_key.version(), KeyVersion::V4 | KeyVersion::V6) => {
-            Some("it is of an outdated version")
-        }
-        Some(signature) if may_sign(signature) == Some(false) => Some("its owner says that it is not for signing data"),
+        Some(signature) if signature.may_sign == Some(false) => Some("its owner says that it is not for signing data"),
         Some(_) => None,
     };
     let user = users.into_iter().max_by_key(|(primary, created, _)| (*primary, *created));
     Key {
-        part: Part::Primary(primary_key.clone()),
-        primary: capitals(primary_key),
-        fingerprint: capitals(primary_key),
+        public: key.clone(),
+        primary: capitals(&key.fingerprint),
+        fingerprint: capitals(&key.fingerprint),
         user: user.map_or_else(|| "no user id".into(), |(_, _, id)| printable(&id)),
-        created: i64::from(primary_key.created_at().as_secs()),
-        expires: latest.and_then(|signature| expiry(signature, primary_key)),
+        created: key.created.into(),
+        expires: latest.and_then(|signature| expiry(signature, key)),
         flaw,
     }
 }
 
 /// A subkey signs for its primary key only where both say so: the primary key's binding, and in it the subkey's own.
-fn subkey(key: &SignedPublicKey, sub: &SignedPublicSubKey, primary: &Key) -> Key {
-    let (subkey, owner) = (&sub.key, &key.primary_key);
-    let valid = |signature: &&Signature| {
-        signature.hash_alg().is_some_and(is_strong) && signature.verify_subkey_binding(owner, subkey).is_ok()
-    };
-    let is_revocation = |signature: &&Signature| signature.typ() == Some(SignatureType::SubkeyRevocation);
+fn subkey(certificate: &Certificate, subkey: &PublicKey, signatures: &[Signature], primary: &Key) -> Key {
+    let owner = &certificate.primary;
+    let both = [&owner.framed[..], &subkey.framed];
     // To stop something, the weakest digest will do.
-    let mut revocations = sub.signatures.iter().filter(is_revocation);
-    let revoked = revocations.any(|signature| signature.verify_subkey_binding(owner, subkey).is_ok());
-    let bindings = sub.signatures.iter().filter(|signature| !is_revocation(signature)).filter(valid);
-    let binding = bindings.max_by_key(|signature| created(signature));
-    let signed_back = |signature: &Signature| {
-        let back = signature.embedded_signature();
-        back.is_some_and(|back| {
-            back.hash_alg().is_some_and(is_strong) && back.verify_primary_key_binding(subkey, owner).is_ok()
-        })
+    let mut revocations = signatures.iter().filter(|signature| signature.kind == kind::SUBKEY_REVOCATION);
+    let revoked = revocations.any(|signature| signature.certifies(owner, &both));
+    let valid = |signature: &&Signature| {
+        signature.kind == kind::SUBKEY_BINDING && signature.is_strong() && signature.certifies(owner, &both)
+    };
+    let binding = signatures.iter().filter(valid).max_by_key(|signature| signature.created);
+    let signed_back = |binding: &Signature| {
+        binding
+            .embedded()
+            .any(|back| back.kind == kind::PRIMARY_KEY_BINDING && back.is_strong() && back.certifies(subkey, &both))
     };
     let of_owner = match primary.flaw {
         Some(flaw) if flaw.contains("not for signing") => None,
@@ -364,19 +343,20 @@ fn subkey(key: &SignedPublicKey, sub: &SignedPublicSubKey, primary: &Key) -> Key
         _ if of_owner.is_some() => of_owner,
         _ if revoked => Some("its owner has revoked this subkey"),
         None => Some("its primary key has no valid signature of this subkey (binding)"),
-        Some(binding) if may_sign(binding) != Some(true) => {
+        Some(binding) if binding.may_sign != Some(true) => {
             Some("its owner says that this subkey is not for signing data")
         }
+        Some(_) if subkey.flaw().is_some() => subkey.flaw(),
         Some(binding) if !signed_back(binding) => Some("this subkey has not signed its primary key (back-signature)"),
         Some(_) => None,
     };
     let expires = binding.and_then(|signature| expiry(signature, subkey));
     Key {
-        part: Part::Sub(subkey.clone()),
+        public: subkey.clone(),
         primary: primary.primary.clone(),
-        fingerprint: capitals(subkey),
+        fingerprint: capitals(&subkey.fingerprint),
         user: primary.user.clone(),
-        created: i64::from(subkey.created_at().as_secs()),
+        created: subkey.created.into(),
         expires: expires.into_iter().chain(primary.expires).min(),
         flaw,
     }

@@ -4,7 +4,10 @@ mod find;
 mod keyring;
 mod minisign;
 mod openpgp;
+mod packet;
+mod public_key;
 mod sha256;
+mod signature;
 
 use crate::options::{InstallOptions, Source};
 use crate::trust::SignatureAt;
