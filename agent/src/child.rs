@@ -121,7 +121,7 @@ pub(crate) fn run_telling(
 pub fn enter_if_step() -> Result<(), ConfineError> {
     let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
     // Every text is a type: one without a name of its own gets the narrowest rules.
-    let kind = serde_json::from_value(name.into()).unwrap_or(StepType::Execute);
+    let kind = api::json::from_value(name.into()).unwrap_or(StepType::Execute);
     confine::enter(steps::privileges(&kind).reach, &Named::from_environment())
 }
 

@@ -4,9 +4,26 @@
 //! with [`null_is_default`] or is an `Option`; an enum that the service may extend has [`unknown_is_default`] or [`only_known`].
 
 use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, IntoDeserializer, value::StringDeserializer},
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error, IntoDeserializer, value::StringDeserializer},
 };
+use serde_json::Value;
+
+/// A value as a typed document. It is read from text as everything else is: the library's own way reads values by code that is made
+/// once more for every type, and those are many.
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(&serde_json::to_vec(&value)?).map_err(|error| {
+        // The place is one in a text that nobody has seen.
+        let text = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        serde_json::Error::custom(text.strip_suffix(&place).unwrap_or(&text))
+    })
+}
+
+/// A document as a value, by way of its text for the same reason.
+pub fn to_value<T: Serialize>(document: T) -> Result<Value, serde_json::Error> {
+    serde_json::from_slice(&serde_json::to_vec(&document)?)
+}
 
 /// Reads `null` as the type's default: the service treats `null`, `[]` and absence alike.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -48,4 +65,19 @@ where
 fn known<T: DeserializeOwned>(text: String) -> Option<T> {
     let text: StringDeserializer<serde::de::value::Error> = text.into_deserializer();
     T::deserialize(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_read_as_the_library_reads_them() {
+        type Pair = (u8, String);
+        for value in [json!([1, "a"]), json!([1]), json!([300, "a"]), json!({"a": null}), json!("at line 1 column 2")] {
+            let expected = serde_json::from_value::<Pair>(value.clone()).map_err(|error| error.to_string());
+            assert_eq!(from_value::<Pair>(value).map_err(|error| error.to_string()), expected);
+        }
+    }
 }

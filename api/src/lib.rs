@@ -19,7 +19,7 @@ mod id;
 pub mod image;
 mod infra_env;
 mod inventory;
-mod json;
+pub mod json;
 pub mod media;
 pub mod proxy;
 pub mod rendezvous;

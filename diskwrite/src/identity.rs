@@ -1,5 +1,6 @@
 //! Which disk: all the names it goes by, how a name given by hand finds it, and whether it is still the same one.
 
+use kernel::order::Gather;
 use kernel::{DevNumber, Root, udev::Udev};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -253,7 +254,7 @@ fn links(root: &Root, kind: &str, name: &str, udev: &Udev) -> Vec<String> {
         |link: &String| root.link_target(dir.join(link)).is_some_and(|to| to.file_name().is_some_and(|to| to == name));
     let made = root.list(&dir).into_iter().filter(leads_here);
     let known = udev.links(&directory).map(str::to_owned);
-    made.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
+    made.chain(known).gather::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// By the devices above it in sysfs, the nearest first.

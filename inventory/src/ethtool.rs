@@ -2,7 +2,7 @@
 //! which is taken to be this one's.
 
 use kernel::bytes::ne32;
-use kernel::order;
+use kernel::order::{self, Gather};
 use std::collections::BTreeMap;
 
 /// `ETH_GSTRING_LEN`
@@ -60,7 +60,7 @@ pub(crate) fn parse_features(names: &[u8], blocks: &[u8]) -> Vec<Feature> {
 pub(crate) fn parse_private_flags(names: &[u8], bits: &[u8]) -> BTreeMap<String, bool> {
     let Some(bits) = ne32(bits, 0) else { return BTreeMap::new() };
     let names = names.chunks_exact(NAME_BYTES).take(32).enumerate();
-    names.filter_map(|(bit, name)| Some((text(name)?, bits >> bit & 1 == 1))).collect()
+    names.filter_map(|(bit, name)| Some((text(name)?, bits >> bit & 1 == 1))).gather()
 }
 
 /// Whether the card's firmware speaks LLDP, which then never reaches the host: told by a flag of Intel's drivers (ice and

@@ -2,6 +2,7 @@
 
 use crate::auth::Auth;
 use anyhow::{Context, bail};
+use kernel::order;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the service listens unless told otherwise.
@@ -84,7 +85,7 @@ pub(crate) fn names(url: &str, address: SocketAddr) -> Vec<String> {
     if !address.ip().is_unspecified() {
         names.push(address.ip().to_string());
     }
-    names.sort();
+    order::sort(&mut names);
     names.dedup();
     names
 }

@@ -2,6 +2,7 @@
 
 use crate::state::cluster::{FinalizingStage, Preparation};
 use api::{ClusterId, Secret, Timestamp};
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -100,7 +101,7 @@ impl Course {
     pub(crate) fn set_olm_operators(&mut self, operators: Vec<Operator>) {
         self.operators.retain(|operator| !operator.olm());
         self.operators.extend(operators);
-        self.operators.sort_by(|one, other| one.name.cmp(&other.name));
+        order::sort_by(&mut self.operators, |one, other| one.name.cmp(&other.name));
     }
 
     /// Forgets an earlier installation.

@@ -18,6 +18,7 @@ use axum::{
     http::{Method, StatusCode},
     routing::{MethodRouter, get as get_route, post as post_route},
 };
+use kernel::order;
 use std::sync::{Arc, LazyLock};
 
 /// Many times the size of any settings.
@@ -247,7 +248,7 @@ pub(crate) fn refuse(method: &Method, full_path: &str) -> Refusal {
     if allowed.is_empty() {
         return Refusal::unknown_path(full_path);
     }
-    allowed.sort_unstable();
+    order::sort(&mut allowed);
     allowed.dedup();
     let message = format!("method {method} is not allowed, but [{}] are", allowed.join(","));
     Refusal::Request(StatusCode::METHOD_NOT_ALLOWED, message)

@@ -5,6 +5,7 @@ use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::net::Cidr;
 use api::{HostRole, InfraEnvId};
+use kernel::order::{self, Gather};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -78,7 +79,7 @@ fn document(record: &ClusterRecord, model: &Model) -> Value {
 
 /// The infra-envs that the hosts registered in.
 fn infra_envs<'a>(model: &'a Model, hosts: &[Arc<HostRecord>]) -> impl Iterator<Item = InfraEnvId> + use<'a> {
-    let ids: BTreeSet<InfraEnvId> = hosts.iter().map(|host| host.host.infra_env_id).collect();
+    let ids: BTreeSet<InfraEnvId> = hosts.iter().map(|host| host.host.infra_env_id).gather();
     ids.into_iter().filter(|id| model.infra_envs.contains_key(id))
 }
 
@@ -135,7 +136,7 @@ fn platform(record: &ClusterRecord, model: &Model, hosts: &[Arc<HostRecord>], ma
         }
         "baremetal" => {
             let mut sorted: Vec<&HostRecord> = hosts.iter().map(AsRef::as_ref).collect();
-            sorted.sort_by_key(|host| (rank(host.effective_role()), host.hostname().map(str::to_owned)));
+            order::sort_by_key(&mut sorted, |host| (rank(host.effective_role()), host.hostname().map(str::to_owned)));
             let machines = sorted.into_iter().map(|host| machine(host, machine_networks));
             json!({
                 "provisioningNetwork": "Disabled",

@@ -5,6 +5,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::rules::networks::Networks;
 use api::{Inventory, MachineNetwork};
+use kernel::order::Gather;
 use serde_json::Value;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -74,7 +75,7 @@ fn networks(inventory: &Inventory) -> impl Iterator<Item = Cidr> {
 /// Address families that pods and services both have, `true` for IPv6; either, where their networks are not known.
 fn families(cluster: &ClusterRecord) -> BTreeSet<bool> {
     let cluster = &cluster.cluster;
-    let of = |cidrs: &mut dyn Iterator<Item = &String>| cidrs.map(|cidr| cidr.contains(':')).collect::<BTreeSet<_>>();
+    let of = |cidrs: &mut dyn Iterator<Item = &String>| cidrs.map(|cidr| cidr.contains(':')).gather::<BTreeSet<_>>();
     let pods = of(&mut cluster.cluster_networks.iter().map(|network| &network.cidr));
     let services = of(&mut cluster.service_networks.iter().map(|network| &network.cidr));
     match (pods.is_empty(), services.is_empty()) {

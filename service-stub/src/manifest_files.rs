@@ -2,6 +2,7 @@
 //! (docs/compatibility.md#user-endpoints).
 
 use api::ClusterId;
+use kernel::order;
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
@@ -60,7 +61,7 @@ pub(crate) fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
             names.extend(entry?.file_name().to_str().and_then(|file| Name::parse(folder, file)));
         }
     }
-    names.sort();
+    order::sort(&mut names);
     Ok(names)
 }
 

@@ -11,6 +11,7 @@ use crate::state::{ClusterState, HostState};
 use api::{
     Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
 };
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -354,7 +355,7 @@ impl Model {
     pub(crate) fn hosts_of_cluster(&self, cluster: ClusterId) -> Vec<Arc<HostRecord>> {
         let mut hosts: Vec<_> =
             self.hosts.values().filter(|record| record.host.cluster_id == Some(cluster)).cloned().collect();
-        hosts.sort_by_key(|record| record.host.id);
+        order::sort_by_key(&mut hosts, |record| record.host.id);
         hosts
     }
 

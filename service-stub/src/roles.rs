@@ -6,6 +6,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::state::HostState;
 use crate::store::Change;
 use api::{ClusterId, HostRole, Inventory};
+use kernel::order;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostR
     }
     let weights: Vec<(bool, f64)> = inventories.iter().map(|inventory| weight(inventory)).collect();
     let mut order: Vec<usize> = (0..hosts.len()).collect();
-    order.sort_by(|a, b| weights[*a].0.cmp(&weights[*b].0).then(weights[*a].1.total_cmp(&weights[*b].1)));
+    order::sort_by(&mut order, |a, b| weights[*a].0.cmp(&weights[*b].0).then(weights[*a].1.total_cmp(&weights[*b].1)));
     let (version, single_node) = (cluster.cluster.openshift_version.as_str(), cluster.single_node());
     let wanted = usize::try_from(cluster.cluster.control_plane_count).unwrap_or(usize::MAX);
     for index in order {

@@ -60,7 +60,7 @@ pub(crate) fn registration(
         published.status_info.clone_from(&record.host.status_info);
         published.status_updated_at = record.host.status_updated_at;
     }
-    let mut document = serde_json::to_value(published).unwrap_or_default();
+    let mut document = api::json::to_value(published).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
         fields.extend(host.texts.published().map(|(name, text)| (name.to_owned(), Value::from(text))));
         if is_known {
@@ -74,7 +74,7 @@ pub(crate) fn registration(
 pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
     let mut host = host(service, record);
     host.progress.get_or_insert_default();
-    let mut document = serde_json::to_value(host).unwrap_or_default();
+    let mut document = api::json::to_value(host).unwrap_or_default();
     if let Value::Object(fields) = &mut document {
         let texts = record.texts.published().filter(|(name, _)| *name != "free_addresses");
         fields.extend(texts.map(|(name, text)| (name.to_owned(), Value::from(text))));
@@ -97,7 +97,7 @@ pub(crate) fn cluster_document(service: &Service, model: &Model, record: &Cluste
         let own = |network: &Cidr| MachineNetwork { cidr: network.to_string(), cluster_id: Some(cluster.id) };
         cluster.machine_networks = machine_networks::find(record, &hosts).iter().map(own).collect();
     }
-    let mut document = serde_json::to_value(cluster).unwrap_or_default();
+    let mut document = api::json::to_value(cluster).unwrap_or_default();
     let Value::Object(fields) = &mut document else { return document };
     let list = if with_hosts { hosts.iter().map(|host| host_document(service, host)).collect() } else { Vec::new() };
     fields.insert("hosts".into(), Value::Array(list));

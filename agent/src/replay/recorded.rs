@@ -74,5 +74,5 @@ fn instructions(document: &Value) -> Option<Vec<Step>> {
     };
     // Any object can be read as a step without a type, but was not meant as one.
     let is_step = |step: &Value| step.get("step_type").is_some_and(Value::is_string);
-    list.into_iter().map(|step| serde_json::from_value(is_step(&step).then_some(step)?).ok()).collect()
+    list.into_iter().map(|step| api::json::from_value(is_step(&step).then_some(step)?).ok()).collect()
 }

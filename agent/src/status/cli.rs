@@ -127,7 +127,7 @@ impl Status {
 
     fn text(&self, view: &View, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {
         if self.json {
-            let mut json = serde_json::to_value(snapshot)?;
+            let mut json = api::json::to_value(snapshot)?;
             json["alive"] = alive.into();
             // One line each where more may follow.
             let text = if self.follow { json.to_string() } else { format!("{json:#}") };

@@ -72,7 +72,7 @@ fn is_mac(text: &str) -> bool {
 }
 
 fn is_role(text: &str) -> bool {
-    serde_json::from_value::<HostRole>(text.into()).is_ok()
+    api::json::from_value::<HostRole>(text.into()).is_ok()
 }
 
 /// Numbers between dots, and then what a pre-release or a build is called.

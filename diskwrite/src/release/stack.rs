@@ -1,5 +1,6 @@
 //! What is stacked on a disk and its partitions: read from sysfs, by device numbers, without a look at any name.
 
+use kernel::order::Gather;
 use kernel::{
     DevNumber, Root,
     block::{MAX_STACK, Node, linked, nodes},
@@ -116,7 +117,7 @@ impl Stack {
                 devices.insert(device.node.number, device);
             }
         }
-        let base: BTreeSet<DevNumber> = nodes(root, &disk)?.into_iter().map(|node| node.number).collect();
+        let base: BTreeSet<DevNumber> = nodes(root, &disk)?.into_iter().map(|node| node.number).gather();
         for device in devices.values_mut().filter(|device| device.layer.is_some()) {
             let mut found = BTreeSet::new();
             leaves(root, &device.node.dir, &base, MAX_STACK, &mut found);

@@ -7,13 +7,13 @@ const BLOCKS: usize = 1000;
 
 /// Packet types (section 5).
 pub(super) mod tag {
-    pub(in crate::verify) const SIGNATURE: u8 = 2;
-    pub(in crate::verify) const PUBLIC_KEY: u8 = 6;
-    pub(in crate::verify) const MARKER: u8 = 10;
-    pub(in crate::verify) const TRUST: u8 = 12;
-    pub(in crate::verify) const USER_ID: u8 = 13;
-    pub(in crate::verify) const PUBLIC_SUBKEY: u8 = 14;
-    pub(in crate::verify) const PADDING: u8 = 21;
+    pub(crate) const SIGNATURE: u8 = 2;
+    pub(crate) const PUBLIC_KEY: u8 = 6;
+    pub(crate) const MARKER: u8 = 10;
+    pub(crate) const TRUST: u8 = 12;
+    pub(crate) const USER_ID: u8 = 13;
+    pub(crate) const PUBLIC_SUBKEY: u8 = 14;
+    pub(crate) const PADDING: u8 = 21;
 }
 
 /// Bytes that are not OpenPGP, or not in a form that keys and signatures have.

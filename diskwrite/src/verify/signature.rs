@@ -6,15 +6,15 @@ use ring::digest::Context;
 
 /// What is signed (section 5.2.1).
 pub(super) mod kind {
-    pub(in crate::verify) const BINARY: u8 = 0x00;
-    pub(in crate::verify) const SUBKEY_BINDING: u8 = 0x18;
-    pub(in crate::verify) const PRIMARY_KEY_BINDING: u8 = 0x19;
-    pub(in crate::verify) const DIRECT_KEY: u8 = 0x1F;
-    pub(in crate::verify) const KEY_REVOCATION: u8 = 0x20;
-    pub(in crate::verify) const SUBKEY_REVOCATION: u8 = 0x28;
-    pub(in crate::verify) const CERTIFICATION_REVOCATION: u8 = 0x30;
+    pub(crate) const BINARY: u8 = 0x00;
+    pub(crate) const SUBKEY_BINDING: u8 = 0x18;
+    pub(crate) const PRIMARY_KEY_BINDING: u8 = 0x19;
+    pub(crate) const DIRECT_KEY: u8 = 0x1F;
+    pub(crate) const KEY_REVOCATION: u8 = 0x20;
+    pub(crate) const SUBKEY_REVOCATION: u8 = 0x28;
+    pub(crate) const CERTIFICATION_REVOCATION: u8 = 0x30;
     /// Of a user id, from "generic" to "positive".
-    pub(in crate::verify) const CERTIFICATIONS: std::ops::RangeInclusive<u8> = 0x10..=0x13;
+    pub(crate) const CERTIFICATIONS: std::ops::RangeInclusive<u8> = 0x10..=0x13;
 }
 
 /// Types of subpackets (section 5.2.3.7).

@@ -2,6 +2,7 @@
 
 use super::{Outcome, WipeError, Work};
 use crate::probe::{Contents, Kind, Span, probe};
+use kernel::order::Gather;
 use std::{collections::BTreeSet, os::unix::fs::FileExt};
 
 /// Below one signature may lie another, which only shows when the first is gone. Each round takes all that shows.
@@ -89,7 +90,7 @@ fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span
 
 /// Places on the disk, each once.
 fn magics<'a>(all: impl Iterator<Item = &'a Span>, disk_bytes: u64) -> BTreeSet<Span> {
-    all.copied().filter(|span| (1..=MAX_MAGIC_BYTES).contains(&span.len) && span.end() <= disk_bytes).collect()
+    all.copied().filter(|span| (1..=MAX_MAGIC_BYTES).contains(&span.len) && span.end() <= disk_bytes).gather()
 }
 
 /// Where a boot sector's mark would be.

@@ -2,6 +2,7 @@
 //! sections 5.14, 5.24 and 5.16.1.21).
 
 use kernel::commands;
+use kernel::order::Gather;
 use std::{collections::BTreeSet, fmt, fs::File, io};
 
 /// The kernel waits this long for a format: some disks write every block.
@@ -134,7 +135,7 @@ pub(super) fn abilities(controller: &[u8]) -> Abilities {
 
 /// The namespaces of a list, which ends with a zero.
 pub(super) fn namespaces(list: &[u8]) -> BTreeSet<u32> {
-    list.chunks_exact(4).map(|id| le32(id, 0)).take_while(|id| *id != 0).collect()
+    list.chunks_exact(4).map(|id| le32(id, 0)).take_while(|id| *id != 0).gather()
 }
 
 /// The ways that erase this namespace and no other.

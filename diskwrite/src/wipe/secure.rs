@@ -4,6 +4,7 @@ use super::ata::{self, AtaError};
 use super::nvme::{self, Abilities, Controller, IDENTIFY_BYTES, SANITIZE_LOG_BYTES, Sanitizing, Way};
 use super::{Level, Outcome, WipeError, WipeProgress, Work};
 use crate::{flight::bytes, probe::Span};
+use kernel::order::Gather;
 use std::{collections::BTreeSet, io, os::unix::fs::FileExt, thread, time::Duration};
 
 /// How often a sanitize operation is asked how far it is.
@@ -106,7 +107,7 @@ fn erase(
     progress: &mut dyn FnMut(u16),
 ) -> Result<String, Problem> {
     let abilities = nvme::abilities(&identify(disk, 1, 0)?);
-    let others: BTreeSet<u32> = namespaces(disk, abilities)?.into_iter().filter(|id| *id != namespace).collect();
+    let others: BTreeSet<u32> = namespaces(disk, abilities)?.into_iter().filter(|id| *id != namespace).gather();
     let structure = identify(disk, 0, namespace)?;
     let ways = nvme::ways(abilities, others.is_empty());
     let mut reasons = Vec::new();

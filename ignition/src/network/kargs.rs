@@ -2,7 +2,7 @@
 //! nm-initrd-generator(8).
 
 use super::{MacInterface, State};
-use kernel::order;
+use kernel::order::{self, Gather};
 use nmstate::{BaseInterface, Interface, InterfaceIdentifier, InterfaceIpAddr, RouteEntry};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,13 +24,13 @@ pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
     let mut kargs = Kargs::default();
     let mut interfaces: Vec<&Interface> = state.network.interfaces.iter().filter(|one| one.is_up()).collect();
     order::sort_by_key(&mut interfaces, |interface| interface.name());
-    let ports: BTreeSet<&str> = interfaces.iter().filter_map(|one| one.ports()).flatten().collect();
+    let ports: BTreeSet<&str> = interfaces.iter().filter_map(|one| one.ports()).flatten().gather();
     let routes: Vec<&RouteEntry> =
         state.network.routes.config.iter().flatten().filter(|route| route.state.is_none()).collect();
 
     kargs.names(&interfaces, &ports, map);
     let left_out: BTreeSet<&str> =
-        interfaces.iter().filter(|interface| !kargs.device(interface)).map(|interface| interface.name()).collect();
+        interfaces.iter().filter(|interface| !kargs.device(interface)).map(|interface| interface.name()).gather();
     let configured = |one: &&&Interface| !ports.contains(one.name()) && !left_out.contains(one.name());
     for interface in interfaces.iter().filter(configured) {
         kargs.addresses(interface, &routes);
@@ -89,7 +89,7 @@ impl Kargs {
                 let mut options = Vec::new();
                 let config = bond.bond.as_ref();
                 options.extend(config.and_then(|bond| bond.mode).map(|mode| format!("mode={mode}")));
-                let given = config.and_then(|bond| bond.options.as_ref()).and_then(|o| serde_json::to_value(o).ok());
+                let given = config.and_then(|bond| bond.options.as_ref()).and_then(|o| api::json::to_value(o).ok());
                 for (key, value) in given.iter().filter_map(|given| given.as_object()).flatten() {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     options.push(format!("{key}={}", text.replace(',', ";")));

@@ -6,6 +6,7 @@ use super::{
     load_option::{LoadOption, LoadOptionError},
 };
 use kernel::efi::{VariableError, Variables};
+use kernel::order::Gather;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -50,7 +51,7 @@ impl BootState {
     /// One line for each entry, in the order they are tried, then the others.
     pub fn lines(&self) -> Vec<String> {
         let listed = self.order.iter().filter(|number| self.entries.contains_key(number));
-        let in_order: BTreeSet<_> = self.order.iter().collect();
+        let in_order: BTreeSet<&u16> = self.order.iter().gather();
         let others = self.entries.keys().filter(|number| !in_order.contains(number));
         let line = |number: &u16| match self.entries.get(number) {
             Some(Ok(option)) => {
@@ -196,7 +197,7 @@ pub fn plan(state: &BootState, target: &Target, partitions: &Partitions) -> Resu
     // Of equal entries the firmware needs one.
     let good = state.entries.iter().filter_map(|(number, entry)| Some((*number, entry.as_ref().ok()?)));
     let equals = good.filter(|(other, entry)| **entry == option && *other != number);
-    let gone: BTreeMap<_, _> = stale.into_iter().chain(equals).filter(|(other, _)| *other != number).collect();
+    let gone: BTreeMap<_, _> = stale.into_iter().chain(equals).filter(|(other, _)| *other != number).gather();
     let rest = state.order.iter().filter(|other| **other != number && !gone.contains_key(other));
     let order: Vec<u16> = [number].into_iter().chain(rest.copied()).collect();
     if order != state.order {
@@ -226,7 +227,7 @@ fn is_stale(entry: &LoadOption, target: &Target, partitions: &Partitions) -> boo
 
 fn free_number(state: &BootState) -> Option<u16> {
     let named = state.order.iter().chain(&state.current).chain(&state.next);
-    let taken: BTreeSet<_> = named.chain(state.entries.keys()).collect();
+    let taken: BTreeSet<&u16> = named.chain(state.entries.keys()).gather();
     (0..=u16::MAX).find(|number| !taken.contains(number))
 }
 

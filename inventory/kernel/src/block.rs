@@ -1,5 +1,6 @@
 //! Block devices in sysfs: disks, their partitions, the devices stacked on them, and their users.
 
+use crate::order::Gather;
 use crate::{DevNumber, Root};
 use std::{
     collections::BTreeSet,
@@ -190,7 +191,7 @@ fn mountinfo(root: &Root) -> io::Result<String> {
     let mut all = read("self")?;
     let namespace =
         |process: &str| root.link_target(format!("/proc/{process}/ns/mnt"))?.file_name().map(ToOwned::to_owned);
-    let mut seen: BTreeSet<_> = namespace("self").into_iter().collect();
+    let mut seen: BTreeSet<_> = namespace("self").into_iter().gather();
     for process in root.list("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
         let Some(namespace) = namespace(&process) else { continue };
         if seen.len() < MAX_NAMESPACES && seen.insert(namespace) {

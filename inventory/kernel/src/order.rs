@@ -2,6 +2,18 @@
 
 use std::cmp::Ordering;
 
+/// Collects into what sorts by itself.
+pub trait Gather: Iterator + Sized {
+    /// As `collect` for a `BTreeMap` or `BTreeSet`, which sorts all items before it takes them: one after the other instead.
+    fn gather<C: Default + Extend<Self::Item>>(self) -> C {
+        let mut all = C::default();
+        all.extend(self);
+        all
+    }
+}
+
+impl<I: Iterator> Gather for I {}
+
 /// Sorts. Equal items stay in their order, as in all below.
 pub fn sort<T: Ord>(items: &mut [T]) {
     sort_by(items, T::cmp);
@@ -45,10 +57,13 @@ fn positions(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usiz
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     proptest! {
         #[test]
         fn the_order_is_the_standard_librarys(items: Vec<(u8, u16)>) {
+            let map: BTreeMap<u8, u16> = items.iter().copied().gather();
+            prop_assert_eq!(map, items.iter().copied().collect());
             let mut expected = items.clone();
             expected.sort_by_key(|item| item.0);
             let mut found = items.clone();

@@ -1,5 +1,6 @@
 //! What was read of a machine, so that a capture holds exactly that.
 
+use crate::order::Gather;
 use std::{
     collections::BTreeMap,
     io,
@@ -94,5 +95,5 @@ pub fn parse_refused(text: &str) -> BTreeMap<PathBuf, i32> {
         let (errno, path) = line.split_once(' ')?;
         Some((PathBuf::from(path), errno.parse().ok()?))
     };
-    text.lines().filter_map(line).collect()
+    text.lines().filter_map(line).gather()
 }

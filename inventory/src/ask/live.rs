@@ -2,6 +2,7 @@
 
 use super::Question;
 use crate::{Root, ethtool};
+use kernel::order::Gather;
 use nix::sched::{CloneFlags, unshare};
 use std::{
     collections::BTreeMap,
@@ -36,7 +37,7 @@ fn run(tool: &str, arguments: &str) -> String {
 fn ethtool_fields(arguments: &str) -> BTreeMap<String, String> {
     let shown = run("ethtool", arguments);
     let line = |line: &str| line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    shown.lines().filter_map(line).collect()
+    shown.lines().filter_map(line).gather()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use crate::Root;
+use kernel::order::Gather;
 use kernel::{DevNumber, block, mounts::Mount};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,7 +52,7 @@ impl Usage {
                     && (named.iter().any(|name| pool.devices.contains(*name)) || mount.source.contains(&pool.id))
             };
             let pool = pools.iter().find(is_same).into_iter().flat_map(|pool| &pool.devices).map(String::as_str);
-            for name in named.iter().copied().chain(pool).collect::<BTreeSet<_>>() {
+            for name in named.iter().copied().chain(pool).gather::<BTreeSet<_>>() {
                 usage.direct.entry(name.to_owned()).or_default().push(Use::Mount(mount.target.clone()));
             }
         }

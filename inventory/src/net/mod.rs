@@ -14,6 +14,7 @@ use crate::{
     ask::{Question, Table, messages},
 };
 use api::{Interface, Route};
+use kernel::order::Gather;
 use kernel::{order, rtnetlink};
 use link::Link;
 use std::{collections::BTreeMap, net::IpAddr};
@@ -71,7 +72,7 @@ fn assemble(
     routes: &[rtnetlink::Route],
 ) -> Network {
     order::sort_by(&mut links, |a, b| (a.index, &a.name).cmp(&(b.index, &b.name)));
-    let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).collect();
+    let names: BTreeMap<u32, &str> = links.iter().map(|link| (link.index, link.name.as_str())).gather();
     let speeds = root.measured(&links.iter().map(|link| format!("{NET}/{}/speed", link.name)).collect::<Vec<_>>());
     let with_speed = |(link, speed): (&Link, Option<String>)| Interface {
         speed_mbps: speed.and_then(|speed| speed.parse().ok()).unwrap_or(0),

@@ -2,6 +2,7 @@
 
 use super::Function;
 use crate::Root;
+use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,13 +66,13 @@ fn width(text: &str) -> Option<u32> {
 ///
 /// A port with nothing below it has no link, whatever its register says.
 pub(super) fn judge(functions: &mut [Function]) {
-    let parents: BTreeSet<String> = functions.iter().filter_map(|function| function.parent.clone()).collect();
+    let parents: BTreeSet<String> = functions.iter().filter_map(|function| function.parent.clone()).gather();
     for port in functions.iter_mut().filter(|f| f.class_id.starts_with("0604") && !parents.contains(&f.address)) {
         port.link = None;
     }
     let idlers = idlers(functions);
     let above: BTreeMap<String, (Option<String>, Option<Link>)> =
-        functions.iter().map(|f| (f.address.clone(), (f.parent.clone(), f.link.clone()))).collect();
+        functions.iter().map(|f| (f.address.clone(), (f.parent.clone(), f.link.clone()))).gather();
     let parent_of = |address: &String| above.get(address).and_then(|(parent, _)| parent.as_ref());
     for function in functions {
         let depth = std::iter::successors(function.parent.as_ref(), |address| parent_of(address)).take(64).count();
@@ -90,7 +91,7 @@ pub(super) fn judge(functions: &mut [Function]) {
 /// Devices whose links slow down when idle: graphics processors with all their functions (sound, USB), and the switches
 /// some of them have on board.
 fn idlers(functions: &[Function]) -> BTreeSet<String> {
-    let by_address: BTreeMap<&str, &Function> = functions.iter().map(|f| (f.address.as_str(), f)).collect();
+    let by_address: BTreeMap<&str, &Function> = functions.iter().map(|f| (f.address.as_str(), f)).gather();
     let mut idlers = BTreeSet::new();
     for display in functions.iter().filter(|f| f.class_id.starts_with("03") || f.class_id.starts_with("12")) {
         let above = |function: &&Function| by_address.get(function.parent.as_deref()?).copied();

@@ -6,6 +6,7 @@ pub(crate) mod names;
 pub use link::Link;
 
 use crate::Root;
+use kernel::order::Gather;
 use names::{Ids, Names};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
@@ -185,7 +186,7 @@ fn slots(root: &Root) -> BTreeMap<String, String> {
     root.list(SLOTS)
         .into_iter()
         .filter_map(|name| Some((root.attribute(format!("{SLOTS}/{name}/address"))?, name)))
-        .collect()
+        .gather()
 }
 
 /// The bridge above, by the directories a function is in. Host bridges have no address of their own.

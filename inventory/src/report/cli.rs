@@ -137,7 +137,7 @@ impl Report {
             tracing::warn!("this report lacks what only root may read: SMBIOS, serial numbers, health of disks");
         }
         let facts = collect(&root);
-        let report = serde_json::to_value(&facts)?;
+        let report = api::json::to_value(&facts)?;
         if let Some(expectation) = expectation {
             let differences = expectation.differences(&report);
             if differences.is_empty() {
@@ -197,7 +197,7 @@ fn read_report(path: &Path) -> anyhow::Result<Value> {
     let bytes = if path == Path::new(STDIN) {
         bounded(stdin().lock()).context("cannot read standard input")?
     } else if fs::metadata(path).with_context(|| format!("cannot read {name}"))?.is_dir() || !begins_as_json(path) {
-        return Ok(serde_json::to_value(collect(&Root::open(path)?))?);
+        return Ok(api::json::to_value(collect(&Root::open(path)?))?);
     } else {
         File::open(path).and_then(bounded).with_context(|| format!("cannot read {name}"))?
     };

@@ -1,6 +1,7 @@
 //! `/proc/cpuinfo`, where the model and the microcode of each processor stand.
 
 use crate::arm;
+use kernel::order::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Makers of RISC-V processors by `mvendorid` (JEDEC's numbers; the kernel's asm/vendorid_list.h).
@@ -69,7 +70,7 @@ pub(super) fn parse(text: &str) -> CpuInfo {
         match key {
             // Mostly the very same line for each of them.
             "flags" | "Features" | "features" if last_flags != Some(value) => {
-                let flags: BTreeSet<&str> = value.split_ascii_whitespace().collect();
+                let flags: BTreeSet<&str> = value.split_ascii_whitespace().gather();
                 if last_flags.is_none() {
                     info.flags = flags.into_iter().map(str::to_owned).collect();
                 } else {

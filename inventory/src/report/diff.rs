@@ -5,7 +5,7 @@ use super::{
     expect::{found_text, join},
     fields,
 };
-use kernel::order;
+use kernel::order::{self, Gather};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -53,7 +53,7 @@ impl Walk<'_> {
     fn value(&mut self, path: &str, before: &Value, after: &Value) {
         match (before, after) {
             (Value::Object(a), Value::Object(b)) => {
-                let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+                let names: BTreeSet<&String> = a.keys().chain(b.keys()).gather();
                 for name in names {
                     if self.measured || !fields::is_passing(name) {
                         let of =
@@ -79,7 +79,7 @@ impl Walk<'_> {
                 list.iter().filter_map(|element| Some((fields::known_as(names, element)?, element.clone()))).collect()
             };
             let (before, after) = (of(before), of(after));
-            let known: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let known: BTreeSet<&String> = before.keys().chain(after.keys()).gather();
             for name in known {
                 let of = |list: &BTreeMap<String, Value>| list.get(name).cloned().unwrap_or_default();
                 self.value(&format!("{path}[{name}]"), &of(&before), &of(&after));

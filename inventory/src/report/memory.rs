@@ -4,6 +4,7 @@ use crate::{
     Root, possible_bytes,
     smbios::{MemoryArray, MemoryDevice, Smbios},
 };
+use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -188,7 +189,7 @@ fn mismatches(devices: &[&MemoryDevice]) -> Vec<Mismatch> {
     ];
     let installed = || devices.iter().filter(|device| device.installed == Some(true));
     let mismatch = |(name, fact): (&str, Fact)| {
-        let values: BTreeSet<String> = installed().filter_map(|device| fact(device)).collect();
+        let values: BTreeSet<String> = installed().filter_map(|device| fact(device)).gather();
         (values.len() > 1).then(|| Mismatch { name: name.to_owned(), values: values.into_iter().collect() })
     };
     FACTS.into_iter().filter_map(mismatch).collect()

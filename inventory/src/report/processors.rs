@@ -10,6 +10,7 @@ use crate::{
     Root,
     smbios::{self, Smbios},
 };
+use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -196,7 +197,7 @@ fn switch(text: &str) -> Option<bool> {
 /// Reads the topology once for each core and package, not for each of their CPUs.
 fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios) -> Vec<Package> {
     let firmwares_model = smbios.processor().or_else(|| devicetree::processor(root));
-    let told: BTreeMap<u32, &cpuinfo::Processor> = info.processors.iter().map(|told| (told.cpu, told)).collect();
+    let told: BTreeMap<u32, &cpuinfo::Processor> = info.processors.iter().map(|told| (told.cpu, told)).gather();
     let siblings = |cpu: u32, names: [&str; 2]| {
         let read = |name| root.attribute(format!("{CPUS}/cpu{cpu}/topology/{name}"));
         let mut cpus = names.into_iter().find_map(read).map(|list| lists::parse(&list)).unwrap_or_default();
@@ -243,7 +244,7 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios
         let first = cpus.iter().find_map(|cpu| told.get(cpu)).copied().cloned().unwrap_or_default();
         let sysfs = |cpu: u32| root.attribute(format!("{CPUS}/cpu{cpu}/microcode/version"));
         let microcode = |cpu: &u32| told.get(cpu).and_then(|told| told.microcode.clone()).or_else(|| sysfs(*cpu));
-        let microcode: BTreeSet<String> = cpus.iter().filter_map(microcode).collect();
+        let microcode: BTreeSet<String> = cpus.iter().filter_map(microcode).gather();
         let knows_dies = cpus.first().is_some_and(|cpu| root.exists(format!("{CPUS}/cpu{cpu}/topology/die_cpus_list")));
         // Mostly one; a map would sort them.
         let mut models: Vec<&str> = Vec::new();
@@ -297,7 +298,7 @@ fn vulnerabilities(root: &Root) -> BTreeMap<String, String> {
         .into_iter()
         .filter_map(|name| Some((root.attribute(format!("{dir}/{name}"))?, name)))
         .map(|(word, name)| (name, word))
-        .collect()
+        .gather()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The form of a report: its JSON Schema, and what that says of a path, so that a misspelt one is noticed.
 
+use kernel::order::Gather;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ impl<'a> Shape<'a> {
             .filter_map(|form| form.get("properties")?.as_object())
             .flat_map(Map::keys)
             .map(String::as_str)
-            .collect()
+            .gather()
     }
 
     /// Whether fields may be named below it.

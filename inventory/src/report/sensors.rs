@@ -1,7 +1,7 @@
 //! Sensors: temperatures, fans, voltages, power, as the drivers measure them (Documentation/hwmon/sysfs-interface.rst).
 
 use crate::Root;
-use kernel::order;
+use kernel::order::{self, Gather};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -192,7 +192,7 @@ fn chip(root: &Root, dir: &str, name: String) -> SensorChip {
         .iter()
         .zip(root.measurements(dir, &wanted))
         .filter_map(|(file, text)| Some((file.as_str(), text.filter(|text| !text.is_empty())?)))
-        .collect();
+        .gather();
     for (kind, number) in sensors {
         let text = |what: &str| texts.get(format!("{kind}{number}_{what}").as_str()).cloned();
         let label = text("label").unwrap_or_else(|| format!("{kind}{number}"));

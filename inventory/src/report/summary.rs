@@ -1,6 +1,7 @@
 //! What a machine is, in a few lines.
 
 use super::{Report, memory::modules};
+use kernel::order::Gather;
 use kernel::units::at_most;
 use std::collections::BTreeMap;
 
@@ -66,7 +67,7 @@ fn memory(report: &Report) -> String {
 fn storage(report: &Report) -> String {
     let fixed = report.storage.disks.iter().filter(|disk| disk.is_removable != Some(true));
     let known_by = |wwid: &Option<String>, name: &String| wwid.as_ref().unwrap_or(name).clone();
-    let disks: BTreeMap<_, _> = fixed.map(|disk| (known_by(&disk.wwid, &disk.name), disk.size_bytes)).collect();
+    let disks: BTreeMap<_, _> = fixed.map(|disk| (known_by(&disk.wwid, &disk.name), disk.size_bytes)).gather();
     let bytes = disks.values().copied().flatten().reduce(u64::saturating_add);
     comma([counted(disks.len(), "disk"), bytes.map(at_most)])
 }

@@ -2,6 +2,7 @@
 
 use crate::interfaces::Interface;
 use api::Mac;
+use kernel::order::Gather;
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -48,7 +49,7 @@ pub(crate) struct Plan {
 /// Asks for `addresses` on those of `links` that have them on their network, or on all of them if told so.
 pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], links: &[&Interface], on_all: bool) -> Plan {
     let mut plan = Plan::without_asks(all, links);
-    for target in addresses.iter().copied().collect::<BTreeSet<_>>() {
+    for target in addresses.iter().copied().gather::<BTreeSet<_>>() {
         let is_near =
             |interface: &Interface| on_all || interface.addresses.iter().any(|own| own.network_contains(target));
         let near: Vec<_> =

@@ -8,6 +8,7 @@ use crate::{
 };
 use api::Mac;
 use dhcproto::v4::OptionCode;
+use kernel::order::Gather;
 use serde::Serialize;
 use std::{collections::BTreeSet, net::Ipv4Addr, time::Instant};
 use tokio::time::timeout_at;
@@ -57,7 +58,7 @@ pub struct Offers {
 impl Offers {
     /// The servers that offered. More than one is a fault unless they were set up as a pair.
     pub fn servers(&self) -> BTreeSet<Ipv4Addr> {
-        self.offers.iter().map(|offer| offer.server.unwrap_or(offer.from_address)).collect()
+        self.offers.iter().map(|offer| offer.server.unwrap_or(offer.from_address)).gather()
     }
 }
 

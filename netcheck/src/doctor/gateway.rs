@@ -65,7 +65,7 @@ pub(super) fn ask(ip: IpAddr, interface: &str) -> NextHop {
         ..mesh::MeshOptions::default()
     };
     let host = json!({"host_id": "00000000-0000-0000-0000-000000000000", "nics": [{"ip_addresses": [ip]}]});
-    let hosts: Vec<ConnectivityCheckHost> = serde_json::from_value(host).into_iter().collect();
+    let hosts: Vec<ConnectivityCheckHost> = api::json::from_value(host).into_iter().collect();
     let findings = match measure(&hosts, &options) {
         Ok(findings) => findings,
         Err(mesh::Error::Socket(SocketError::Privilege { .. })) => {

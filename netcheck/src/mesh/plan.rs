@@ -3,6 +3,7 @@
 use super::{MeshOptions, request::RemoteHost};
 use crate::{codec::echo::Family, interfaces::Interface};
 use api::Mac;
+use kernel::order::Gather;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -86,14 +87,14 @@ pub(crate) fn plan(
     all: &[Interface],
     options: &MeshOptions,
 ) -> Result<Plan, PlanError> {
-    let targets: BTreeSet<IpAddr> = hosts.iter().flat_map(|host| &host.addresses).copied().collect();
+    let targets: BTreeSet<IpAddr> = hosts.iter().flat_map(|host| &host.addresses).copied().gather();
     let per_target = 1 + 2 * outgoing.len();
     let packets =
         targets.len().saturating_mul(per_target).saturating_mul(usize::from(options.count.max(2 * MTU_PROBES)));
     if packets > MAX_PACKETS {
         return Err(PlanError::TooMany { packets, addresses: targets.len(), limit: MAX_PACKETS });
     }
-    let ours: BTreeSet<IpAddr> = all.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip).collect();
+    let ours: BTreeSet<IpAddr> = all.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip).gather();
     let mut plan = Plan::default();
     for host in hosts {
         let macs = || host.macs.iter().filter_map(|mac| mac.parse::<Mac>().ok());

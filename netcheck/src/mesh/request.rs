@@ -46,8 +46,7 @@ pub enum RequestError {
 pub(crate) fn from_json(json: &[u8]) -> Result<Vec<ConnectivityCheckHost>, RequestError> {
     let elements: Vec<serde_json::Value> =
         serde_json::from_slice(json).map_err(|source| RequestError::NotAnArray { source })?;
-    let host =
-        |(index, element)| serde_json::from_value(element).map_err(|source| RequestError::Host { index, source });
+    let host = |(index, element)| api::json::from_value(element).map_err(|source| RequestError::Host { index, source });
     elements.into_iter().enumerate().map(host).collect()
 }
 

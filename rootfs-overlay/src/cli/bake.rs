@@ -133,7 +133,7 @@ fn finish(output: Option<&Path>, pieces: &[Piece<'_>], base_bytes: u64) -> anyho
 /// Prints what a manifest says.
 fn check(manifest: Option<&Manifest>, path: &Path, json: bool) -> anyhow::Result<()> {
     if json {
-        let mut value = serde_json::to_value(manifest).context("writing JSON")?;
+        let mut value = api::json::to_value(manifest).context("writing JSON")?;
         // How to take it out again is no one else's business.
         if let Some(fields) = value.as_object_mut() {
             fields.remove("iso");

@@ -13,6 +13,7 @@ use crate::patched::Patch;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use diskwrite::{Copy, InstallOptions, Osmet, Packing, Source};
+use kernel::order::Gather;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -331,7 +332,7 @@ impl PackMinimalIso {
 fn files(iso: &mut Iso<BufReader<File>>, path: &Path) -> anyhow::Result<BTreeMap<String, Record>> {
     let walked = iso.walk().context("while walking ISO filesystem");
     let walked = walked.with_context(|| format!("collecting files from {}", path.display()))?;
-    let files: BTreeMap<String, Record> = walked.into_iter().filter(|(_, record)| !record.is_directory).collect();
+    let files: BTreeMap<String, Record> = walked.into_iter().filter(|(_, record)| !record.is_directory).gather();
     if files.is_empty() {
         bail!("No files found in {}", path.display());
     }

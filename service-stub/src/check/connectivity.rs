@@ -3,6 +3,7 @@
 use super::reach::Reach;
 use crate::net::Cidr;
 use api::{HostId, Inventory};
+use kernel::order::{self, Gather};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -35,13 +36,13 @@ enum Question {
 /// Works out all groups; `minimum` hosts make a group.
 pub(crate) fn groups(nodes: &[Node], networks: &[Cidr], minimum: usize) -> MajorityGroups {
     let mut peers: Vec<&Node> = nodes.iter().collect();
-    peers.sort_by_key(|peer| peer.id);
+    order::sort_by_key(&mut peers, |peer| peer.id);
     let group = |question| {
         let mesh = full_mesh(&mutual(&peers, question), minimum);
         mesh.into_iter().map(|index| peers[index].id).collect()
     };
     let mut majority_groups: BTreeMap<String, Vec<HostId>> =
-        networks.iter().map(|cidr| (cidr.network().to_string(), group(Question::Network(cidr.network())))).collect();
+        networks.iter().map(|cidr| (cidr.network().to_string(), group(Question::Network(cidr.network())))).gather();
     majority_groups.insert("IPv4".into(), group(Question::Family { v6: false }));
     majority_groups.insert("IPv6".into(), group(Question::Family { v6: true }));
     MajorityGroups { majority_groups, l3_connected_addresses: reached_by_all(&peers) }
@@ -110,7 +111,7 @@ const MAX_CANDIDATES: usize = 20_000;
 fn full_mesh(neighbours: &[BTreeSet<usize>], minimum: usize) -> Vec<usize> {
     let minimum = minimum.max(1);
     let mut candidates: BTreeSet<Vec<usize>> =
-        neighbours.iter().filter(|set| set.len() >= minimum).map(|set| set.iter().copied().collect()).collect();
+        neighbours.iter().filter(|set| set.len() >= minimum).map(|set| set.iter().copied().collect()).gather();
     let mut looked_at = 0;
     while let Some(size) = candidates.iter().map(Vec::len).max() {
         let largest: Vec<Vec<usize>> = candidates.iter().filter(|set| set.len() == size).cloned().collect();
@@ -149,7 +150,7 @@ fn reached_by_all(peers: &[&Node]) -> BTreeMap<HostId, Vec<String>> {
         };
         let by_all = |address: &&IpAddr| others().all(|other| reached(other, **address));
         let mut common: Vec<IpAddr> = peer.addresses.iter().filter(by_all).copied().collect();
-        common.sort_unstable();
+        order::sort(&mut common);
         common.dedup();
         if !common.is_empty() {
             connected.insert(peer.id, common.iter().map(IpAddr::to_string).collect());

@@ -4,6 +4,7 @@ use super::requirements::{Requirements, is_at_least};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use api::{Disk, Eligibility, Inventory};
+use kernel::order;
 use std::{cmp::Reverse, net::IpAddr};
 
 /// How the service's own reasons begin. They are worked out anew each time; those of the agent stay.
@@ -114,7 +115,7 @@ fn multipath_reason(device: &Disk, inventory: &Inventory) -> Option<String> {
     }
     (!all("FC")).then(|| {
         let mut kinds: Vec<&str> = paths.iter().map(|path| path.drive_type.as_str()).collect();
-        kinds.sort_unstable();
+        order::sort(&mut kinds);
         kinds.dedup();
         format!("Multipath device has paths of {}: all must be FC, or all iSCSI", kinds.join(", "))
     })

@@ -1,6 +1,7 @@
 //! Which checks came out otherwise than the last time: what people are told by events (docs/compatibility.md#validations).
 
 use super::{Finding, Status};
+use kernel::order::Gather;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ struct Told {
 pub(crate) fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
     let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Told>>>(before) else { return Vec::new() };
     let told: BTreeMap<String, Status> =
-        by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).collect();
+        by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).gather();
     let turn = |finding: &Finding| match (told.get(finding.id)?, finding.status) {
         (before, Status::Failure) if *before != Status::Failure => {
             Some(Turn::Failed { regressed: *before == Status::Success })

@@ -2,6 +2,7 @@
 
 use super::{Console, display_name, host_name, table};
 use crate::text::{self, at, number_at};
+use kernel::order;
 use serde_json::Value;
 
 /// Of an installation: `43 %`; empty before one.
@@ -76,7 +77,7 @@ pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool
         ("Installation ended", moment("/install_completed_at")),
     ])?;
     let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    hosts.sort_by_cached_key(|host| host_name(host));
+    order::sort_by_key(&mut hosts, |host| host_name(host));
     if !hosts.is_empty() {
         let mut rows = table::Table::new(&["HOST", "ROLE", "STATUS", "DONE", "STAGE", "DISK"]);
         for host in &hosts {

@@ -16,6 +16,7 @@ use crate::text;
 use anyhow::Context;
 use api::endpoint::{Endpoint, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
 use api::{API_PATH, Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
+use kernel::order;
 use pick::pick;
 use serde_json::Value;
 use std::{
@@ -191,7 +192,7 @@ impl Session {
         for id in ids {
             hosts.extend(self.list(&LIST_HOSTS.at(&[&id]))?);
         }
-        hosts.sort_by_cached_key(host_name);
+        order::sort_by_key(&mut hosts, host_name);
         Ok(hosts)
     }
 

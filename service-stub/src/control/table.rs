@@ -1,6 +1,7 @@
 //! Tables for people: aligned, cut to the terminal's width.
 
 use crate::text;
+use kernel::order;
 
 /// A column is never made narrower, in characters.
 const NARROWEST: usize = 8;
@@ -68,7 +69,7 @@ pub(crate) fn short_ids(ids: &[&str]) -> Vec<String> {
     loop {
         let mut starts: Vec<String> = ids.iter().map(|id| start(id, len)).collect();
         let all = starts.clone();
-        starts.sort();
+        order::sort(&mut starts);
         starts.dedup();
         if starts.len() == ids.len() || len >= 36 {
             return all;

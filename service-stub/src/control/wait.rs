@@ -4,6 +4,7 @@ use super::{Console, Reach, Session, display_name, host_name};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::order;
 use serde_json::Value;
 use std::{
     io::{self, IsTerminal},
@@ -136,7 +137,7 @@ fn line(cluster: &Value) -> String {
         line.push_str(&format!(", {} %", number_at(cluster, "/progress/total_percentage")));
     }
     let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    hosts.sort_by_cached_key(|host| host_name(host));
+    order::sort_by_key(&mut hosts, |host| host_name(host));
     for host in hosts {
         let stage = super::cluster_show::stage(host);
         let state = if stage.is_empty() { at(host, "/status").to_owned() } else { stage };

@@ -4,6 +4,7 @@ use super::row::{Level, OCI, Platform, Query, Reason};
 use super::{Architecture, Feature};
 use crate::operators;
 use crate::releases::version::Version;
+use kernel::order::Gather;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -50,7 +51,7 @@ fn runs_on_platform(platform: Platform, query: &Query) -> bool {
 
 /// Levels of all architectures.
 pub(crate) fn architectures(version: &str) -> BTreeMap<&'static str, Level> {
-    Architecture::ALL.into_iter().map(|architecture| (architecture.id(), architecture.level(version))).collect()
+    Architecture::ALL.into_iter().map(|architecture| (architecture.id(), architecture.level(version))).gather()
 }
 
 /// Levels of all features. Where the version does not run on the architecture there is none.
@@ -58,7 +59,7 @@ pub(crate) fn levels(query: &Query) -> BTreeMap<&'static str, Level> {
     if !query.architecture.runs(query.version) {
         return Feature::ALL.iter().map(|feature| (feature.id(), Level::Unavailable)).collect();
     }
-    listed(query).map(|feature| (feature.id(), feature.row().level(query).0)).collect()
+    listed(query).map(|feature| (feature.id(), feature.row().level(query).0)).gather()
 }
 
 fn listed(query: &Query) -> impl Iterator<Item = Feature> {

@@ -111,7 +111,7 @@ fn set_rendezvous(own: &mut InfraEnv, address: Option<String>) -> Result<(), Ref
 fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
     let mut kept = Vec::new();
     for item in list {
-        let argument: KernelArgument = serde_json::from_value(item).map_err(|error| {
+        let argument: KernelArgument = api::json::from_value(item).map_err(|error| {
             Refusal::bad_request(format!("kernel_arguments in body: each has an operation and a value: {error}"))
         })?;
         if argument.operation != "append" {
@@ -132,7 +132,7 @@ fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
 }
 
 fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
-    let networks: Vec<HostNetwork> = serde_json::from_value(Value::Array(list))
+    let networks: Vec<HostNetwork> = api::json::from_value(Value::Array(list))
         .map_err(|error| Refusal::bad_request(format!("static_network_config in body: {error}")))?;
     network::check(&networks).map_err(|error| Refusal::invalid(chain(&error)))?;
     // Members in the order the service writes them.

@@ -17,6 +17,7 @@ use api::{
     is_zero,
 };
 use axum::http::StatusCode;
+use kernel::order::Gather;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -446,5 +447,5 @@ fn settings(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
         ("disk_encryption", params.disk_encryption.as_ref().map(|given| merged_encryption(None, given))),
         ("schedulable_masters", params.schedulable_masters.filter(|on| *on).map(Value::from)),
     ];
-    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).gather()
 }

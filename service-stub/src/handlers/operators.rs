@@ -70,6 +70,6 @@ pub(crate) fn choose(
 }
 
 fn typed<T: DeserializeOwned>(name: &str, list: Option<Vec<Value>>) -> Result<Vec<T>, Refusal> {
-    serde_json::from_value(Value::from(list.unwrap_or_default()))
+    api::json::from_value(Value::from(list.unwrap_or_default()))
         .map_err(|error| Refusal::bad_request(format!("{name} in body: {error}")))
 }

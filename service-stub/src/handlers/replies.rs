@@ -47,7 +47,7 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
         let names = StepType::NAMES.join(" ");
         return Err(Refusal::bad_request(format!("step_type in body should be one of [{names}]")));
     }
-    let step_type: StepType = serde_json::from_value(step_type.into()).map_err(Refusal::invalid)?;
+    let step_type: StepType = api::json::from_value(step_type.into()).map_err(Refusal::invalid)?;
     let most = steps::find(&step_type).map_or(MAX_OUTPUT_BYTES, |kind| kind.max_output_bytes);
     let longest = output.len().max(error.len());
     if longest > most {

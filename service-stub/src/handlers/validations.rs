@@ -9,6 +9,7 @@ use crate::pass;
 use crate::service::Service;
 use api::HostRole;
 use axum::http::StatusCode;
+use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -59,7 +60,7 @@ pub(crate) fn ignored(service: &Service, call: &Call) -> Result<Answer, Refusal>
 pub(crate) fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted: Ignored = call.json(&IGNORED)?;
-    let known = |ids: &mut dyn Iterator<Item = String>| ids.collect::<BTreeSet<_>>();
+    let known = |ids: &mut dyn Iterator<Item = String>| ids.gather::<BTreeSet<_>>();
     let ignored = IgnoredValidations {
         host: parse(&wanted.host, "host", &known(&mut check::host::ids()), &HOST_NEEDED)?,
         cluster: parse(&wanted.cluster, "cluster", &known(&mut check::cluster::ids()), &CLUSTER_NEEDED)?,

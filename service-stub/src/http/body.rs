@@ -4,6 +4,7 @@
 //! rule, in alphabetical order.
 
 use super::{Refusal, call};
+use kernel::order;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -211,7 +212,7 @@ pub(crate) fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Resu
     let place = Place { model: shape.model, path: String::new() };
     type_check(&place, shape.fields, &document).map_err(failed)?;
     judge("", shape.fields, &mut document)?;
-    serde_json::from_value(Value::Object(document)).map_err(|error| failed(error.to_string()))
+    api::json::from_value(Value::Object(document)).map_err(|error| failed(error.to_string()))
 }
 
 /// Where in a body a field is, as Go names it.
@@ -278,7 +279,7 @@ fn type_check(place: &Place, fields: &[Field], document: &Map<String, Value>) ->
 fn judge(path: &str, fields: &[Field], document: &mut Map<String, Value>) -> Result<(), Refusal> {
     document.retain(|_, value| !value.is_null());
     let mut ordered: Vec<&Field> = fields.iter().collect();
-    ordered.sort_by_key(|field| field.name);
+    order::sort_by_key(&mut ordered, |field| field.name);
     for field in ordered {
         let name = format!("{path}{}", field.name);
         let zero = |value: &Value| value.as_str() == Some("") || value.as_i64() == Some(0);

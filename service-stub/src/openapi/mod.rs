@@ -14,6 +14,7 @@ use crate::http::{Answer, Call, Refusal};
 use crate::service::Service;
 use crate::state::cluster::FinalizingStage;
 use api::{HostStage, StepType, media::Media};
+use kernel::order;
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
@@ -50,7 +51,7 @@ pub static MODELS: LazyLock<String> = LazyLock::new(|| {
 /// Adds a model, and those of the objects in it.
 fn add(models: &mut BTreeMap<String, Vec<String>>, name: String, fields: &[Field]) {
     let mut lines: Vec<String> = fields.iter().filter_map(Field::line).collect();
-    lines.sort_unstable();
+    order::sort(&mut lines);
     models.insert(name, lines);
     for field in fields {
         if let (None | Some(""), Rule::Object(model) | Rule::List(model)) = (field.described, &field.rule) {

@@ -5,6 +5,7 @@ use super::table::{Operator, find};
 use crate::course::{self, OperatorKind};
 use crate::features::Architecture;
 use crate::releases::version::{at_least, older};
+use kernel::order;
 use serde::{Deserialize, Serialize};
 
 /// `operator-create-params`.
@@ -88,7 +89,7 @@ pub(crate) fn select(
     }
     add_needed(&mut chosen, target)?;
     check(target, &chosen)?;
-    chosen.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    order::sort_by(&mut chosen, |one, other| one.name.cmp(&other.name));
     Ok(chosen)
 }
 

@@ -16,6 +16,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use kernel::order;
 use maud::{Markup, display, html};
 use sha2::{Digest, Sha256};
 use std::sync::OnceLock;
@@ -115,7 +116,7 @@ pub(super) fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     let mut hosts = model.hosts_of_cluster(id);
-    hosts.sort_by_key(|host| super::host::name(host));
+    order::sort_by_key(&mut hosts, |host| super::host::name(host));
     let in_words = |host: &HostRecord| {
         let disk = match host.host.installation_disk_path.as_str() {
             "" => String::new(),

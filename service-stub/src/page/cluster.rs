@@ -9,6 +9,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
 use crate::store::EventQuery;
 use crate::text;
+use kernel::order;
 use maud::{Markup, display, html};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> 
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     let mut hosts = model.hosts_of_cluster(id);
-    hosts.sort_by_key(|host| (host.hostname().map(str::to_owned), host.host.id));
+    order::sort_by_key(&mut hosts, |host| (host.hostname().map(str::to_owned), host.host.id));
     let all_events = format!("{}/v2/events?cluster_id={id}", api::API_PATH);
     let of_cluster = EventQuery { cluster: Some(id), ..EventQuery::default() };
     let events = events::events(service, of_cluster, &all_events)?;

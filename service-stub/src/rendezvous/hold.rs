@@ -3,6 +3,7 @@
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::state::{ClusterState, HostState, host as host_state};
 use api::HostId;
+use kernel::order;
 
 /// The step of a prepared host that is ours, in place of what its table says; none for all others.
 pub(crate) fn step(
@@ -27,7 +28,7 @@ pub(crate) fn step(
         .filter(|host| host.state != HostState::Installed)
         .map(|host| host.hostname().unwrap_or("a host without a name"))
         .collect();
-    unfinished.sort_unstable();
+    order::sort(&mut unfinished);
     let to = |to, info: String| host_state::Step { id: "rendezvous", to, info: Some(info), effects: &[] };
     Some(if unfinished.is_empty() {
         to(Some(HostState::Installing), host_state::info::INSTALLING.to_owned())

@@ -149,8 +149,8 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     let refused = |error: serde_json::Error| PlanError::Refused(error.to_string());
     let total = masters.saturating_add(workers);
     Ok(Rack {
-        cluster: serde_json::from_value(Value::Object(cluster)).map_err(refused)?,
-        infra_env: serde_json::from_value(Value::Object(infra_env)).map_err(refused)?,
+        cluster: api::json::from_value(Value::Object(cluster)).map_err(refused)?,
+        infra_env: api::json::from_value(Value::Object(infra_env)).map_err(refused)?,
         hosts: draft.hosts,
         masters: usize::try_from(masters).unwrap_or(usize::MAX),
         total: usize::try_from(total).unwrap_or(usize::MAX),

@@ -2,6 +2,7 @@
 
 use super::PlanError;
 use ignition::yaml::{self, YamlError};
+use kernel::order;
 use serde_json::{Map, Value};
 use std::{cell::RefCell, fs, io::Read, path::Path};
 
@@ -35,7 +36,7 @@ pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
     if paths.len() > MAX_FILES {
         return Err(PlanError::TooMuch { what: format!("{}: {} files", path.display(), paths.len()), most: MAX_FILES });
     }
-    paths.sort();
+    order::sort(&mut paths);
     let mut documents = Vec::new();
     for path in paths {
         let mut text = String::new();
@@ -59,7 +60,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
             let start = error.span().and_then(|span| text.get(..span.start));
             syntax("TOML", start.map(|start| start.bytes().filter(|&byte| byte == b'\n').count() + 1))
         })?;
-        vec![serde_json::to_value(table).map_err(|_| syntax("TOML", None))?]
+        vec![api::json::to_value(table).map_err(|_| syntax("TOML", None))?]
     } else if file.ends_with(".json") {
         vec![serde_json::from_str(text).map_err(|error| syntax("JSON", Some(error.line())))?]
     } else {

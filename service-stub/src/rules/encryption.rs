@@ -30,7 +30,7 @@ pub(crate) fn tang_servers(text: &str) -> Result<Vec<TangServer>, String> {
     let unreadable = |why: String| format!("Unable to unmarshal tang_servers: {why}");
     let list: Vec<Map<String, Value>> =
         serde_json::from_str::<Value>(text).map_err(|error| unreadable(error.to_string())).and_then(|value| {
-            serde_json::from_value(value)
+            api::json::from_value(value)
                 .map_err(|_| unreadable("json: cannot unmarshal object into Go value of type []tang.TangServer".into()))
         })?;
     let field = |server: &Map<String, Value>, name: &str| {

@@ -1,5 +1,6 @@
 //! Counts the service's rules, and which of them the tables and their tests have.
 
+use kernel::order::Gather;
 use std::collections::BTreeSet;
 
 /// The rules of one trigger; see docs/compatibility.md#host-states for their numbers.
@@ -23,7 +24,7 @@ impl Section {
         let number = |id: &str| {
             id.rsplit_once('.').map_or("", |(_, row)| row).trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned()
         };
-        let covered: BTreeSet<String> = parts.iter().map(|id| number(id)).collect();
+        let covered: BTreeSet<String> = parts.iter().map(|id| number(id)).gather();
         println!("§{}: {} of {all} rows, in {} parts", self.name, covered.len(), parts.len());
         for (id, why) in left_out {
             println!("    without {id}: {why}");

@@ -56,7 +56,7 @@ fn store(images: Vec<ContainerImageAvailability>) -> Outcome {
     Outcome::Host(Box::new(move |change, record| {
         let mut statuses = stored(record.texts.images_status.as_ref());
         for image in images {
-            let status = serde_json::to_value(&image).map_err(|error| Refusal::internal(&error))?;
+            let status = api::json::to_value(&image).map_err(|error| Refusal::internal(&error))?;
             // What was measured first stays: a later attempt finds the image on the host.
             if let Some(known) = statuses.get_mut(&image.name) {
                 known["result"] = status["result"].clone();
@@ -94,7 +94,7 @@ fn parse(text: &str) -> Result<Vec<ContainerImageAvailability>, Refusal> {
         if let Some(size) = entry.get_mut("size_bytes") {
             *size = Value::from(whole(size));
         }
-        serde_json::from_value(entry).ok()
+        api::json::from_value(entry).ok()
     };
     Ok(entries.into_iter().filter_map(image).collect())
 }

@@ -7,6 +7,7 @@ use crate::net::Cidr;
 use crate::state::HostState;
 use api::kinds;
 use axum::http::StatusCode;
+use kernel::order::Gather;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
     let texts = inventory.interfaces.iter().flat_map(|nic| &nic.ipv4_addresses);
     let cidrs = texts.filter_map(|text| text.parse::<Cidr>().ok()).filter(|cidr| !cidr.address.is_loopback());
     let small = cidrs.filter(|cidr| cidr.prefix >= 32 - MAX_HOST_BITS).map(|cidr| cidr.network().to_string());
-    let networks: BTreeSet<String> = small.collect();
+    let networks: BTreeSet<String> = small.gather();
     if networks.is_empty() { None } else { json::<kinds::FreeNetworkAddresses>(&networks.into_iter().collect()) }
 }
 

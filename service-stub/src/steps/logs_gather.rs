@@ -38,7 +38,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
         installer_gather: true,
         master_ips: masters.filter_map(|peer| address(peer, situation.machine_networks)).collect(),
     };
-    let mut request = serde_json::to_value(request).ok()?;
+    let mut request = api::json::to_value(request).ok()?;
     // The field is there for every host, with null where there is nothing to gather from.
     request.as_object_mut()?.entry("master_ips").or_insert(Value::Null);
     Some(vec![request.to_string()])

@@ -34,7 +34,7 @@ fn image(text: &str) -> Result<String, String> {
 }
 
 fn step(text: &str) -> Result<StepType, String> {
-    let known = StepType::NAMES.contains(&text).then(|| serde_json::from_value(text.into()).ok()).flatten();
+    let known = StepType::NAMES.contains(&text).then(|| api::json::from_value(text.into()).ok()).flatten();
     known.ok_or_else(|| format!("there is no such step; there are {}", StepType::NAMES.join(", ")))
 }
 

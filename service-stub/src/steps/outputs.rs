@@ -59,7 +59,7 @@ fn check_extent(text: &str) -> Result<(), Refusal> {
 }
 
 pub(crate) fn typed<T: DeserializeOwned>(document: Value) -> Result<T, Refusal> {
-    serde_json::from_value(document).map_err(Refusal::invalid)
+    api::json::from_value(document).map_err(Refusal::invalid)
 }
 
 /// The fields of an object without those that are null. The kind is checked first: a list would pass for a structure of as many

@@ -49,7 +49,7 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
 
 fn parse(text: &str) -> Result<Vec<VerifiedVip>, Refusal> {
     let entries = outputs::list(text, "VerifyVipsResponse")?;
-    Ok(entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect())
+    Ok(entries.into_iter().filter_map(|entry| api::json::from_value(entry).ok()).collect())
 }
 
 #[cfg(test)]

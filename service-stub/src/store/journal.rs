@@ -3,6 +3,7 @@
 use crate::events::Severity;
 use crate::model::Event;
 use api::{ClusterId, HostId, InfraEnvId};
+use kernel::order;
 use std::collections::{BTreeMap, VecDeque};
 use uuid::Uuid;
 
@@ -184,7 +185,7 @@ impl Journal {
             .map(|(sequence, entry)| (entry.time, sequence, entry.severity))
             .collect();
         // Nearly in order already: most are told when they happen.
-        found.sort();
+        order::sort(&mut found);
         if query.descending {
             found.reverse();
         }

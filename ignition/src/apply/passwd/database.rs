@@ -4,6 +4,7 @@ use super::super::root::{Access, Root};
 use super::numbers;
 use super::settings::{Kind, Settings};
 use super::table::{Row, Table};
+use kernel::order::Gather;
 use nix::{errno::Errno, fcntl::FcntlArg, fcntl::OFlag};
 use std::{collections::BTreeSet, fs::File, io};
 
@@ -81,7 +82,7 @@ impl Database {
             Kind::User => (&self.passwd, &self.more_users),
             Kind::Group => (&self.group, &self.more_groups),
         };
-        own.rows().chain(more.iter().flat_map(Table::rows)).filter_map(|row| row.number(2)).collect()
+        own.rows().chain(more.iter().flat_map(Table::rows)).filter_map(|row| row.number(2)).gather()
     }
 
     pub(super) fn add_group(&mut self, name: &str, gid: u32, password: &str) {

@@ -8,6 +8,7 @@ mod forms;
 mod values;
 
 use forms::{StandIns, stand_in};
+use kernel::order::Gather;
 use kernel::record::Kind;
 use std::{
     collections::BTreeMap,
@@ -32,7 +33,7 @@ pub(super) fn scrub(entries: BTreeMap<PathBuf, Kind>, key: &[u8]) -> BTreeMap<Pa
         };
         (path_of(stand_ins.apply(path.as_os_str().as_bytes())), kind)
     };
-    entries.into_iter().map(scrub_entry).collect()
+    entries.into_iter().map(scrub_entry).gather()
 }
 
 /// Short values first, each where it stands.

@@ -2,6 +2,7 @@
 
 use super::MIN_LEN;
 use crate::{identity::SHARED_SERIALS, smbios::Smbios};
+use kernel::order::Gather;
 use kernel::{hex, record::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -99,7 +100,7 @@ pub(super) struct Values {
 impl Values {
     pub(super) fn collect(entries: &BTreeMap<PathBuf, Kind>) -> Self {
         let mut public: BTreeSet<String> =
-            [&TELLTALES_OF_NOTHING[..], &PLATFORMS, &SHARED_SERIALS].concat().into_iter().map(str::to_owned).collect();
+            [&TELLTALES_OF_NOTHING[..], &PLATFORMS, &SHARED_SERIALS].concat().into_iter().map(str::to_owned).gather();
         let mut known = BTreeSet::new();
         for (path, kind) in entries {
             let Kind::File(bytes) = kind else { continue };

@@ -5,6 +5,7 @@ use crate::check::{Status, Verdict, verdict};
 use crate::machine_networks;
 use crate::model::HostRecord;
 use crate::net::Cidr;
+use kernel::order::{self, Gather};
 use serde_json::Value;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -158,7 +159,7 @@ pub(crate) fn is_free(hosts: &[Arc<HostRecord>], address: IpAddr) -> Option<bool
             network.is_some_and(|network| network.contains(address))
         })?;
         let list = of_network["free_addresses"].as_array()?.iter();
-        Some(list.filter_map(|free| free.as_str().map(str::to_owned)).collect::<BTreeSet<String>>())
+        Some(list.filter_map(|free| free.as_str().map(str::to_owned)).gather::<BTreeSet<String>>())
     });
     let common = lists.reduce(|common, own| &common & &own)?;
     (!common.is_empty()).then(|| common.contains(&address.to_string()))
@@ -252,7 +253,7 @@ pub(super) fn prefix_valid(context: &Context) -> Verdict {
 pub(super) fn same_families(context: &Context) -> Verdict {
     let families = |networks: &[Cidr]| {
         let mut families: Vec<bool> = networks.iter().map(|network| network.address.is_ipv6()).collect();
-        families.sort_unstable();
+        order::sort(&mut families);
         families.dedup();
         families
     };

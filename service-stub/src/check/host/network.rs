@@ -7,6 +7,7 @@ use crate::model::{HostRecord, Presence};
 use crate::net::Cidr;
 use crate::state::limits;
 use api::{HostStage, Interface, Inventory, Timestamp};
+use kernel::order;
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -173,7 +174,7 @@ pub(super) fn subnets_apart(context: &Context) -> Option<Verdict> {
                 .filter(|cidr| !is_local(cidr.address) && used(cidr))
                 .map(Cidr::network)
                 .collect();
-            networks.sort_unstable();
+            order::sort(&mut networks);
             networks.dedup();
             (nic.name.as_str(), networks)
         })

@@ -8,6 +8,7 @@ use crate::check::{
 use crate::model::ClusterRecord;
 use crate::net::Cidr;
 use api::HostRole;
+use kernel::order;
 
 pub(super) fn belongs_to_majority_group(context: &Context) -> Option<Verdict> {
     const SUCCESS: &str = "Host has connectivity to the majority of hosts in the cluster";
@@ -45,7 +46,7 @@ pub(super) fn families(context: &Context) -> Vec<bool> {
         .chain(cluster.service_networks.iter().map(|network| network.cidr.as_str()));
     let mut families: Vec<bool> = written.map(|cidr| cidr.contains(':')).collect();
     families.extend(context.shared.machine_networks.iter().map(|cidr| cidr.address.is_ipv6()));
-    families.sort_unstable();
+    order::sort(&mut families);
     families.dedup();
     families
 }
