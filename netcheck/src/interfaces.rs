@@ -1,7 +1,7 @@
 //! The local interfaces that probes can leave from.
 
 use api::Mac;
-use kernel::order;
+use kernel::order::{self, Gather};
 use nix::{
     ifaddrs::getifaddrs,
     net::if_::InterfaceFlags,
@@ -184,7 +184,7 @@ pub(crate) fn cards<'a>(interfaces: &'a [Interface], sysfs: &Path) -> Vec<&'a In
 /// What the kernel says of each interface's state.
 pub(crate) fn flags() -> Result<BTreeMap<String, InterfaceFlags>, InterfacesError> {
     let entries = getifaddrs().map_err(|errno| InterfacesError::List { source: errno.into() })?;
-    Ok(entries.map(|entry| (entry.interface_name, entry.flags)).collect())
+    Ok(entries.map(|entry| (entry.interface_name, entry.flags)).gather())
 }
 
 /// The one called `name`.

@@ -22,6 +22,7 @@ use crate::steps::{disk_to_measure, images_to_try};
 use crate::store::Change;
 use api::{ClusterId, HostId, StepType};
 use facts::{cluster_facts, host_facts, masters, percentages};
+use kernel::order::Gather;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -372,7 +373,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
     }
     let machine_networks = machine_networks::find(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
-    let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).collect();
+    let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).gather();
     // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
     let with_control_plane = rules.with_control_plane;
     let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };

@@ -2,6 +2,7 @@
 
 use super::calls::{EVERY_STEP, EVERY_STEP_OLDER, NO_STEP};
 use crate::privileges::{Rules, Socket};
+use kernel::order::Gather;
 use libc::c_long;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -67,7 +68,7 @@ pub(super) fn allowing(rules: &Rules, more: &[&[c_long]], arch: TargetArch) -> R
 
 /// All calls but those no step makes, and those of `more`.
 pub(super) fn refusing(more: &[&[c_long]], arch: TargetArch) -> Result<BpfProgram, BackendError> {
-    let calls = NO_STEP.iter().chain(more.iter().copied().flatten()).map(|call| (*call, Vec::new())).collect();
+    let calls = NO_STEP.iter().chain(more.iter().copied().flatten()).map(|call| (*call, Vec::new())).gather();
     let refuse = SeccompAction::Errno(number_u32(libc::EPERM));
     SeccompFilter::new(calls, SeccompAction::Allow, refuse, arch)?.try_into()
 }

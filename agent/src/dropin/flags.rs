@@ -2,7 +2,7 @@
 //!
 //! `-x`, `--x`, `-x=value` and, for all but booleans, `-x value`. Flags end at the first word that is none, or at `--`.
 
-use kernel::order;
+use kernel::order::{self, Gather};
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
 /// What a flag takes.
@@ -110,7 +110,7 @@ impl Values {
 pub fn parse(flags: &[Flag], words: impl IntoIterator<Item = String>) -> Result<Values, FlagError> {
     let mut words = words.into_iter();
     let mut values =
-        Values { defaults: flags.iter().map(|flag| (flag.name, flag.default.clone())).collect(), ..Values::default() };
+        Values { defaults: flags.iter().map(|flag| (flag.name, flag.default.clone())).gather(), ..Values::default() };
     while let Some(word) = words.next() {
         let Some(text) = word.strip_prefix('-').filter(|text| !text.is_empty()) else {
             values.rest.push(word);

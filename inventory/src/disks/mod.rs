@@ -16,6 +16,7 @@ pub(crate) use vpd::{ata_identify, serial as unit_serial};
 use crate::{Root, ask::Question};
 use api::{Disk, Eligibility, Iscsi};
 use device::{Device, devices};
+use kernel::order::Gather;
 use kernel::{mounts::Mount, udev::Udev};
 use kind::DriveType;
 use nix::errno::Errno;
@@ -249,7 +250,7 @@ impl Links {
                 let link = format!("{BY_ID}/{name}");
                 Some((root.link_target(&link)?, link))
             })
-            .collect();
+            .gather();
         let mut id_paths = BTreeMap::new();
         for id_path in all.iter().filter_map(|device| device.udev.get("ID_PATH")) {
             *id_paths.entry(id_path.to_owned()).or_default() += 1;

@@ -76,7 +76,7 @@ impl Walk<'_> {
     fn list(&mut self, path: &str, before: &[Value], after: &[Value]) {
         if let Some(names) = fields::telling([before, after]) {
             let of = |list: &[Value]| -> BTreeMap<String, Value> {
-                list.iter().filter_map(|element| Some((fields::known_as(names, element)?, element.clone()))).collect()
+                list.iter().filter_map(|element| Some((fields::known_as(names, element)?, element.clone()))).gather()
             };
             let (before, after) = (of(before), of(after));
             let known: BTreeSet<&String> = before.keys().chain(after.keys()).gather();

@@ -4,6 +4,7 @@ use crate::{
     Root, boot,
     smbios::{self, Smbios},
 };
+use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -160,7 +161,7 @@ pub(super) fn security(root: &Root, smbios: &Smbios, flags: &[String], command_l
             arguments: arguments(&IOMMU_ARGUMENTS),
         },
         memory_encryption_features: ENCRYPTION.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect(),
-        kvm_confidential: KVM_PARAMETERS.into_iter().filter_map(kvm).collect(),
+        kvm_confidential: KVM_PARAMETERS.into_iter().filter_map(kvm).gather(),
         tpms: root.list(TPMS).into_iter().filter(|name| name.starts_with("tpm")).map(|name| tpm(root, name)).collect(),
         firmware_tpms: smbios.tpms(),
     }
@@ -181,7 +182,7 @@ fn tpm(root: &Root, name: String) -> Tpm {
         Some((pcr.to_string(), value.to_lowercase()))
     };
     // A TPM that fails once keeps the next reader waiting too.
-    let pcrs = pcr_bank.iter().flat_map(|bank| (0..PCRS).map_while(move |number| pcr(bank, number))).collect();
+    let pcrs = pcr_bank.iter().flat_map(|bank| (0..PCRS).map_while(move |number| pcr(bank, number))).gather();
     let description = ["device/description", "device/firmware_node/description"];
     Tpm {
         version: root.attribute(format!("{dir}/tpm_version_major")).map(|major| match major.as_str() {

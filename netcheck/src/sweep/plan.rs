@@ -3,6 +3,7 @@
 use super::request::Network;
 use crate::interfaces::{Interface, InterfaceAddress};
 use api::Mac;
+use kernel::order::Gather;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr},
@@ -72,8 +73,8 @@ pub(crate) fn plan(networks: &[Network], outgoing: &[Interface], all: &[Interfac
         return Err(error);
     }
     let ours = all.iter().flat_map(|interface| addresses(interface).map(|(ip, _)| (ip, interface.name.clone())));
-    let own_macs = all.iter().filter_map(|interface| interface.mac).collect();
-    Ok(Plan { asks, ours: ours.collect(), own_macs })
+    let own_macs = all.iter().filter_map(|interface| interface.mac).gather();
+    Ok(Plan { asks, ours: ours.gather(), own_macs })
 }
 
 fn ask(network: Network, outgoing: &[Interface]) -> Result<Ask, PlanError> {

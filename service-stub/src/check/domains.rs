@@ -1,5 +1,6 @@
 //! The names that hosts resolved.
 
+use kernel::order::Gather;
 use serde_json::Value;
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -24,7 +25,7 @@ impl Domains {
             let found = [addresses(resolution, "ipv4_addresses"), addresses(resolution, "ipv6_addresses")].concat();
             Some((name, found))
         });
-        Some(Self { by_name: by_name.collect() })
+        Some(Self { by_name: by_name.gather() })
     }
 
     /// The addresses of a name; none if the host was not asked for it.

@@ -57,7 +57,7 @@ pub(crate) fn architectures(version: &str) -> BTreeMap<&'static str, Level> {
 /// Levels of all features. Where the version does not run on the architecture there is none.
 pub(crate) fn levels(query: &Query) -> BTreeMap<&'static str, Level> {
     if !query.architecture.runs(query.version) {
-        return Feature::ALL.iter().map(|feature| (feature.id(), Level::Unavailable)).collect();
+        return Feature::ALL.iter().map(|feature| (feature.id(), Level::Unavailable)).gather();
     }
     listed(query).map(|feature| (feature.id(), feature.row().level(query).0)).gather()
 }

@@ -1,6 +1,7 @@
 //! The machine's interfaces and their MAC addresses, from sysfs.
 
 use super::{ApplyError, Mac};
+use kernel::order::Gather;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -71,5 +72,5 @@ pub fn interfaces(sys: &Path) -> Result<BTreeMap<Mac, String>, ApplyError> {
             _ => drop(found.insert(mac, rank)),
         }
     }
-    Ok(found.into_iter().map(|(mac, (_, _, name))| (mac, name)).collect())
+    Ok(found.into_iter().map(|(mac, (_, _, name))| (mac, name)).gather())
 }

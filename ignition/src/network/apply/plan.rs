@@ -4,7 +4,7 @@ use super::names::Names;
 use super::source::HostDir;
 use super::{ApplyError, Mac};
 use crate::network::{State, policy};
-use kernel::order;
+use kernel::order::{self, Gather};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Pla
         });
         let told: Vec<Told> = told.collect();
         let names = told.iter().filter_map(|one| Some((one.logical.clone(), one.name.clone()?)));
-        let names = Names(names.collect());
+        let names = Names(names.gather());
         for (file, text) in &host.files {
             let from = format!("{}/{file}", host.name);
             if file.ends_with(".yml") {
