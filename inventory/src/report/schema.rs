@@ -1,15 +1,18 @@
 //! The form of a report: its JSON Schema, and what that says of a path, so that a misspelt one is noticed.
 
+use flate2::read::DeflateDecoder;
 use kernel::order::Gather;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::Read};
 
-/// The JSON Schema of a report, as the types give it: a test holds the file to them.
-const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/report.schema.json"));
+/// The JSON Schema of a report, as the types give it: a test holds the file to them. `build.rs` packs it.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/report.schema.json"));
 
 /// The same, read.
 pub(super) fn report() -> Value {
-    serde_json::from_slice(TEXT.as_bytes()).expect("the file is JSON")
+    let mut text = Vec::new();
+    DeflateDecoder::new(PACKED).read_to_end(&mut text).expect("the build packed it");
+    serde_json::from_slice(&text).expect("the file is JSON")
 }
 
 /// The part of a schema that describes one place of the document.
