@@ -20,7 +20,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -39,13 +39,20 @@ all: binary
 setup:
 	@.ci/setup
 
-# The program whose command lines and ISO areas we must agree with, as its authors release it; tests compare with it. Debug information
-# and the part that nothing times, network files, cost most of its build.
+# The program whose command lines and ISO areas we must agree with, as its authors release it, and for tests as it is built sooner.
+# Debug information and the part that nothing times, network files, cost most of its build.
 PEERS := $(CARGO_TARGET_DIR)/peers
+BENCH_PEERS := $(CARGO_TARGET_DIR)/bench-peers
+define coreos-installer
+@[ -x $(1)/bin/coreos-installer ] || { echo "peers: building coreos-installer 0.27.0"; \
+	CARGO_PROFILE_RELEASE_DEBUG=false CARGO_TARGET_DIR=$(1)/build cargo install --quiet --locked --root $(1) \
+	--config profile.release.package.nmstate.opt-level=0 $(2) coreos-installer@0.27.0 && rm -rf $(1)/build; }
+endef
 peers: setup
-	@[ -x $(PEERS)/bin/coreos-installer ] || { echo "peers: building coreos-installer 0.27.0"; \
-		CARGO_PROFILE_RELEASE_DEBUG=false CARGO_TARGET_DIR=$(PEERS)/build cargo install --quiet --locked --root $(PEERS) \
-		--config profile.release.package.nmstate.opt-level=0 coreos-installer@0.27.0 && rm -rf $(PEERS)/build; }
+	$(call coreos-installer,$(PEERS),--config profile.release.opt-level=1)
+
+bench-peers: setup
+	$(call coreos-installer,$(BENCH_PEERS))
 
 binary: setup
 	.ci/release $(TARGET)
@@ -98,8 +105,8 @@ schemathesis:
 	cargo build --quiet --package landfall
 	.ci/schemathesis
 
-bench: export PATH := $(PEERS)/bin:$(PATH)
-bench: binary peers
+bench: export PATH := $(BENCH_PEERS)/bin:$(PATH)
+bench: binary bench-peers
 	.ci/release $(TARGET) diskwrite --example floor
 	LANDFALL_BIN=$(BINARY) FLOOR_BIN=$(CARGO_TARGET_DIR)/$(TARGET)/release/examples/floor BENCH_IMAGES=$(CARGO_TARGET_DIR)/bench-images .ci/bench
 
