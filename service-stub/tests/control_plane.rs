@@ -5,7 +5,7 @@ mod common;
 
 use api::{
     Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage, InfraEnv,
-    InfraEnvCreateParams, InstallRequest, MachineNetwork, Secret, StageList, StepReply, StepType,
+    InfraEnvCreateParams, InfraEnvId, InstallRequest, MachineNetwork, Secret, StageList, StepReply, StepType,
 };
 use base64::Engine;
 use common::{API, Files, Running, inventory, pull_secret};
@@ -32,15 +32,21 @@ impl World {
     }
 
     fn start(masters: u32, hosts: usize, await_controller: bool) -> Self {
+        Self::of_processors(masters, hosts, await_controller, None)
+    }
+
+    /// The same with an architecture of the cluster, where it is not that of the hosts.
+    fn of_processors(masters: u32, hosts: usize, await_controller: bool, architecture: Option<&str>) -> Self {
         let files = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(files.path().join(name), text).unwrap();
         write("os.raw.gz", "image");
+        write("os-aarch64.raw.gz", "image");
         write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/bootstrap"}]}}"#);
         write("master.ign", &role_file("master"));
         write("worker.ign", &role_file("worker"));
         write("kubeconfig-noingress", "apiVersion: v1");
         let running = Running::start(Files {
-            images: vec![files.path().join("os.raw.gz")],
+            images: vec![files.path().join("os.raw.gz"), files.path().join("os-aarch64.raw.gz")],
             cluster: Some(files.path().to_owned()),
             await_controller,
             ..Files::default()
@@ -55,6 +61,7 @@ impl World {
                 machine_networks: Some(vec![MachineNetwork { cidr: "10.0.0.0/24".into(), cluster_id: None }]),
                 user_managed_networking: Some(true),
                 pull_secret: Secret::new(pull_secret()),
+                cpu_architecture: architecture.map(str::to_owned),
                 ..ClusterCreateParams::default()
             })
             .unwrap();
@@ -72,27 +79,30 @@ impl World {
     }
 
     fn discover(&self) {
-        for host in &self.hosts {
-            let params = HostCreateParams { host_id: *host, discovery_agent_version: "localhost/agent:1".into() };
-            self.running.client().register_host(self.infra_env.id, &params).unwrap();
-        }
+        self.hosts.iter().for_each(|host| self.register(self.infra_env.id, *host));
         for _ in 0..3 {
             for (index, host) in self.hosts.iter().enumerate() {
-                self.answer(index, *host);
+                self.answer(self.infra_env.id, "x86_64", index, *host);
             }
         }
         assert_eq!(self.running.client().cluster(self.cluster.id).unwrap().status, "ready");
     }
 
-    fn answer(&self, index: usize, host: HostId) {
+    fn register(&self, infra_env: InfraEnvId, host: HostId) {
+        let params = HostCreateParams { host_id: host, discovery_agent_version: "localhost/agent:1".into() };
+        self.running.client().register_host(infra_env, &params).unwrap();
+    }
+
+    fn answer(&self, infra_env: InfraEnvId, architecture: &str, index: usize, host: HostId) {
         let client = self.running.client();
-        for step in client.next_steps(self.infra_env.id, host).unwrap().instructions.unwrap_or_default() {
+        for step in client.next_steps(infra_env, host).unwrap().instructions.unwrap_or_default() {
             let output = match step.step_type {
-                StepType::Inventory => inventory(
-                    &format!("node-{index}"),
-                    &format!("10.0.0.{}", index + 1),
-                    &format!("52:54:00:00:00:{index:02x}"),
-                ),
+                StepType::Inventory => {
+                    let (address, mac) = (format!("10.0.0.{}", index + 1), format!("52:54:00:00:00:{index:02x}"));
+                    let mut inventory = inventory(&format!("node-{index}"), &address, &mac);
+                    inventory["cpu"]["architecture"] = architecture.into();
+                    inventory
+                }
                 StepType::ConnectivityCheck => {
                     let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
                     let seen = remotes.iter().map(|remote| {
@@ -112,7 +122,7 @@ impl World {
                 step_id: step.step_id,
                 step_type: step.step_type,
             };
-            client.post_reply(self.infra_env.id, host, &reply).unwrap();
+            client.post_reply(infra_env, host, &reply).unwrap();
         }
     }
 
@@ -127,7 +137,11 @@ impl World {
     }
 
     fn request(&self, id: HostId) -> InstallRequest {
-        let steps = self.running.client().next_steps(self.infra_env.id, id).unwrap().instructions.unwrap();
+        self.request_in(self.infra_env.id, id)
+    }
+
+    fn request_in(&self, infra_env: InfraEnvId, id: HostId) -> InstallRequest {
+        let steps = self.running.client().next_steps(infra_env, id).unwrap().instructions.unwrap();
         assert_eq!((steps.len(), &steps[0].step_type), (1, &StepType::Install));
         serde_json::from_str(&steps[0].args[0]).unwrap()
     }
@@ -234,6 +248,41 @@ fn a_single_node_bootstraps_itself() {
     assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT%3D10.0.0.0");
     world.pass_all(id, StageList::SingleNode);
     assert!(world.installed());
+}
+
+/// Three masters of one processor, a worker of another: each is installed from the image for its own.
+#[test]
+fn hosts_of_two_processors_make_one_cluster() {
+    let world = World::of_processors(3, 3, false, Some("multi"));
+    assert_eq!(world.cluster.cpu_architecture, "multi");
+    let params = InfraEnvCreateParams {
+        name: "arm".into(),
+        cluster_id: Some(world.cluster.id),
+        cpu_architecture: Some("aarch64".into()),
+        pull_secret: Secret::new(pull_secret()),
+        ..InfraEnvCreateParams::default()
+    };
+    let arm = world.running.client().create_infra_env(&params).unwrap().id;
+    let worker = HostId::random();
+    world.register(arm, worker);
+    for _ in 0..3 {
+        world.answer(arm, "aarch64", world.hosts.len(), worker);
+        world
+            .hosts
+            .iter()
+            .enumerate()
+            .for_each(|(index, host)| world.answer(world.infra_env.id, "x86_64", index, *host));
+    }
+    assert_eq!(world.running.client().cluster(world.cluster.id).unwrap().status, "ready");
+    world.install();
+    let image = |request: &InstallRequest| {
+        let words: Vec<String> = serde_json::from_str(request.installer_args.as_deref().unwrap()).unwrap();
+        words.last().unwrap().rsplit('/').next().unwrap().to_owned()
+    };
+    assert_eq!(image(&world.request_in(arm, worker)), "os-aarch64.raw.gz");
+    for host in &world.hosts {
+        assert_eq!(image(&world.request(*host)), "os.raw.gz");
+    }
 }
 
 #[test]
