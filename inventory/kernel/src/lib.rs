@@ -1,6 +1,7 @@
 //! The ground floor: system calls, ioctls and netlink, and the small tools that the crates above share. It depends on none of them.
 //! All `unsafe` code that runs on a host is here.
 
+pub mod attempt;
 pub mod block;
 pub mod bytes;
 mod cancel;
@@ -30,6 +31,7 @@ pub mod record;
 mod root;
 pub mod rtnetlink;
 pub mod socket;
+pub mod supervise;
 pub mod terminal;
 pub mod udev;
 pub mod units;

@@ -1,0 +1,127 @@
+//! Work that may end its process, such as a library that panics at damaged data: it is done in a forked one.
+
+use crate::fork;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    sys::wait::{WaitStatus, waitpid},
+};
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    panic,
+};
+
+/// Parts of the output, each a letter, its length and its bytes.
+const DATA: u8 = b'D';
+const FAILED: u8 = b'F';
+const DONE: u8 = b'E';
+
+/// What became of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// What the work wrote, up to its failure.
+    pub output: Vec<u8>,
+    /// Why it did not come to its end.
+    pub failure: Option<String>,
+}
+
+/// Does the work in a process of its own. An error says that there is none to be had.
+pub fn attempt(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
+    let (child, pipe) = fork::apart(|pipe| {
+        if let Ok(words) = pipe.try_clone() {
+            panic::set_hook(Box::new(move |panic| {
+                let payload = panic.payload();
+                let text = payload.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("it doesn't say why");
+                let _ = put(&words, FAILED, text.as_bytes());
+            }));
+        }
+        let _ = match work(&mut Parts(&pipe)) {
+            Ok(()) => put(&pipe, DONE, &[]),
+            Err(error) => put(&pipe, FAILED, error.to_string().as_bytes()),
+        };
+    })?;
+    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
+    let mut bytes = Vec::new();
+    File::from(pipe).read_to_end(&mut bytes)?;
+    let end = loop {
+        match waitpid(child, None) {
+            Err(Errno::EINTR) => {}
+            Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process ended by {signal}"),
+            _ => break "its process ended early".to_owned(),
+        }
+    };
+    let mut attempt = Attempt { failure: Some(end), ..Attempt::default() };
+    let mut rest = &bytes[..];
+    while let Some((tag, part)) = part(&mut rest) {
+        match tag {
+            DATA => attempt.output.extend_from_slice(part),
+            FAILED => {
+                attempt.failure = Some(String::from_utf8_lossy(part).into_owned());
+                break;
+            }
+            _ => attempt.failure = None,
+        }
+    }
+    Ok(attempt)
+}
+
+fn part<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+    let (tag, after) = rest.split_first()?;
+    let (len, after) = after.split_first_chunk()?;
+    let (part, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+    *rest = after;
+    Some((*tag, part))
+}
+
+fn put(mut pipe: &File, tag: u8, bytes: &[u8]) -> io::Result<()> {
+    let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    pipe.write_all(&[&[tag][..], &len.to_le_bytes(), bytes].concat())
+}
+
+/// Output in parts, each of which is out when it was written: what follows may be the end.
+struct Parts<'a>(&'a File);
+
+impl Write for Parts<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        put(self.0, DATA, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_ends_the_work_does_not_end_us() {
+        let good = attempt(|out| out.write_all(b"one").and_then(|()| out.write_all(b"two"))).unwrap();
+        assert_eq!(good, Attempt { output: b"onetwo".to_vec(), failure: None });
+        let failed = |work: fn(&mut dyn Write) -> io::Result<()>| attempt(work).unwrap();
+        let refused = failed(|_| Err(io::Error::other("no disk")));
+        assert_eq!(refused, Attempt { output: Vec::new(), failure: Some("no disk".into()) });
+        let panicked = failed(|out| {
+            out.write_all(b"half")?;
+            panic!("page {} is damaged", 7)
+        });
+        assert_eq!(panicked, Attempt { output: b"half".to_vec(), failure: Some("page 7 is damaged".into()) });
+        let crashed = failed(|out| {
+            out.write_all(b"half")?;
+            std::process::abort()
+        });
+        assert_eq!(crashed, Attempt { output: b"half".to_vec(), failure: Some("its process ended by SIGABRT".into()) });
+        let gone = failed(|_| fork::exit());
+        assert_eq!(gone.failure.unwrap(), "its process ended early");
+    }
+
+    #[test]
+    fn much_output_is_read_meanwhile() {
+        let bytes = vec![7; 3 << 20];
+        assert_eq!(attempt(|out| out.write_all(&bytes)).unwrap().output, bytes);
+    }
+}
