@@ -27,6 +27,9 @@ pub struct Cli<C: Subcommand> {
 
 /// The commands of one program. `commands!` makes one of a table.
 pub trait Commands: Subcommand + Sized {
+    /// Whether the service and its clients are among them.
+    const HAS_SERVICE: bool = false;
+
     /// The command `name` with its options, without those of all others: making all of them takes longer than most commands do.
     fn alone(name: &str) -> Option<clap::Command>;
 

@@ -22,6 +22,8 @@ pub enum Whole {
 }
 
 impl Commands for Whole {
+    const HAS_SERVICE: bool = true;
+
     fn alone(name: &str) -> Option<clap::Command> {
         Host::alone(name).or_else(|| Hub::alone(name))
     }

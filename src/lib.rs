@@ -55,7 +55,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     }
     let command: C = commands::parse(&program, words).unwrap_or_else(|error| {
         let _ = error.print();
-        if error.kind() == ErrorKind::InvalidSubcommand && !cfg!(feature = "hub") {
+        if error.kind() == ErrorKind::InvalidSubcommand && !C::HAS_SERVICE {
             complain(format_args!(
                 "This is the host's program: the service and its clients are in the whole program, landfall."
             ));

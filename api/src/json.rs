@@ -1,7 +1,7 @@
 //! How documents of the service are read: what is null counts as absent, and texts of an enum that are new here do no harm.
 //!
 //! Every field of a type that reads such documents, unless it is an identity that nothing can be done without, has `default`
-//! with [`null_is_default`] or is an `Option`; an enum that the service may extend has [`unknown_is_default`] or [`only_known`].
+//! with `null_is_default` or is an `Option`; an enum that the service may extend has `unknown_is_default` or `only_known`.
 
 use serde::{
     Deserialize, Deserializer, Serialize,

@@ -16,9 +16,10 @@ use crate::retention::Retention;
 use crate::service::{Service, Settings};
 use crate::state::document;
 use crate::steps::options::StepOptions;
-use crate::store::{self, Store};
+use crate::store::{self, Store, StoreError};
 use crate::{logs, server};
 use anyhow::{Context, bail};
+use kernel::supervise::{Supervised, supervise};
 use netcheck::image::registries::Registries;
 use std::{
     io::Write,
@@ -27,7 +28,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::signal::unix;
+use tokio::{net::TcpListener, signal::unix};
 
 /// Where registries and their mirrors are named.
 const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
@@ -339,7 +340,21 @@ impl Serve {
             None => None,
         };
         let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
-        let store = Store::open_sealed(&state_dir, self.secrets_key.as_deref())?;
+        let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
+        let listen = |at| server::listen(at).with_context(|| format!("cannot listen on {at}"));
+        let listener = listen(wanted)?;
+        let secure = self.tls.is_some() || self.tls_cert.is_some();
+        if self.http_listen.is_some() && !secure {
+            bail!("--http-listen is beside HTTPS: without it --listen is plain already");
+        }
+        let plain = self.http_listen.map(listen).transpose()?;
+        // A panic ends its process: what was answered is on disk, and connections wait in the sockets meanwhile.
+        let crashed = |signal, pause| tracing::error!(%signal, ?pause, "the service crashed, and is started again");
+        let crashes = match supervise(crashed).context("cannot start the service's process")? {
+            Supervised::Worker(crashes) => crashes,
+            Supervised::Ended(code) => std::process::exit(code),
+        };
+        let store = open(&state_dir, self.secrets_key.as_deref())?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::parse_ignored(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
@@ -353,10 +368,8 @@ impl Serve {
             // Before anything is said: a signal that comes early must stop us as well.
             let mut terminate = unix::signal(unix::SignalKind::terminate())?;
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
-            let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
-            let listener = server::listen(wanted).with_context(|| format!("cannot listen on {wanted}"))?;
+            let listener = TcpListener::from_std(listener)?;
             let address = listener.local_addr()?;
-            let secure = self.tls.is_some() || self.tls_cert.is_some();
             let scheme = if secure { "https" } else { "http" };
             let at = rendezvous.as_ref().and_then(|rendezvous| rendezvous.rack.address);
             let own_url = at.map(|at| format!("{scheme}://{}", SocketAddr::new(at, address.port())));
@@ -373,11 +386,7 @@ impl Serve {
                 (None, Some(certificate), Some(key)) => Some(Tls::given(certificate, key, self.tls_ca.as_deref())?),
                 _ => None,
             };
-            let plain = match self.http_listen {
-                Some(_) if !secure => bail!("--http-listen is beside HTTPS: without it --listen is plain already"),
-                Some(address) => Some(server::listen(address).with_context(|| format!("cannot listen on {address}"))?),
-                None => None,
-            };
+            let plain = plain.map(TcpListener::from_std).transpose()?;
             let boot_url = match plain.as_ref().map(|plain| plain.local_addr()).transpose()? {
                 Some(plain) => format!("http://{}:{}", host_part(&url), plain.port()),
                 None => url.clone(),
@@ -430,8 +439,10 @@ impl Serve {
                 }
                 _ => None,
             };
-            let mut stdout = std::io::stdout();
-            writeln!(stdout, "listening on {scheme}://{address}").and_then(|()| stdout.flush())?;
+            if crashes == 0 {
+                let mut stdout = std::io::stdout();
+                writeln!(stdout, "listening on {scheme}://{address}").and_then(|()| stdout.flush())?;
+            }
             let stop = async move {
                 tokio::select! {
                     _ = terminate.recv() => {}
@@ -448,6 +459,19 @@ impl Serve {
         runtime.shutdown_timeout(server::STOP_GRACE);
         served
     }
+}
+
+/// Opens the store. One whose service was just killed is in use for a moment longer.
+fn open(directory: &Path, key: Option<&Path>) -> Result<Store, StoreError> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(100);
+    for _ in 1..TRIES {
+        match Store::open_sealed(directory, key) {
+            Err(StoreError::Locked { .. }) => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    Store::open_sealed(directory, key)
 }
 
 /// Takes all file descriptors the system gives this process, and returns how many connections may have one.

@@ -12,19 +12,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use socket2::{Domain, Socket, Type};
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    runtime,
-    time::Instant,
-};
+use tokio::{net::TcpListener, runtime, time::Instant};
 use tokio_rustls::TlsAcceptor;
 
 /// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
 /// nothing, and the allocator keeps memory for each.
 const BLOCKING_THREADS: usize = 32;
 /// Connections that wait to be taken.
-const ACCEPT_QUEUE: u32 = 4096;
+const ACCEPT_QUEUE: i32 = 4096;
 /// A stopping server waits so long for answers on their way.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -35,11 +32,13 @@ pub fn runtime() -> std::io::Result<runtime::Runtime> {
 
 /// Listens on `address`. A fleet that comes back all at once waits here to be taken; the system may make the queue shorter
 /// (net.core.somaxconn).
-pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(ACCEPT_QUEUE)
+pub fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(ACCEPT_QUEUE)?;
+    Ok(socket.into())
 }
 
 /// Takes all file descriptors the system gives this process: how many there were, and how many there are.

@@ -4,11 +4,13 @@
 use super::keyfile::Keyfile;
 use super::{NetworkError, keyfile};
 use crate::yaml::{self, YamlError};
-use kernel::order;
+use kernel::{
+    attempt::{Attempt, attempt},
+    order,
+};
 use nmstate::{NetworkState, NmstateError};
 use serde_norway::Value;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The network of a real host is a tenth of this; the library's time grows with the square of the interfaces.
 pub(super) const MAX_YAML_BYTES: usize = 64 << 10;
@@ -78,16 +80,23 @@ impl State {
     }
 }
 
-/// What the library makes of it; a panic of the library is an error.
+/// What the library makes of it. Another process asks it first: a panic of the library must not end this one.
 fn guarded<T>(
     host: usize,
     secrets: &BTreeSet<String>,
-    ask: impl FnOnce() -> Result<T, NmstateError>,
+    ask: impl Fn() -> Result<T, NmstateError>,
 ) -> Result<Result<T, NmstateError>, NetworkError> {
-    catch_unwind(AssertUnwindSafe(ask)).map_err(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        NetworkError::Library { host, text: without_secrets(said.unwrap_or("it didn't say why"), secrets) }
-    })
+    let tried = attempt(|_| {
+        drop(ask());
+        Ok(())
+    });
+    match tried {
+        Ok(Attempt { failure: Some(said), .. }) => {
+            Err(NetworkError::Library { host, text: without_secrets(&said, secrets) })
+        }
+        // A step that is held to its rules may not fork; it is a process of its own already.
+        Ok(_) | Err(_) => Ok(ask()),
+    }
 }
 
 /// The library's words on one line, without the secrets.

@@ -4,7 +4,7 @@
 //! SHA-256 of all before: one that was cut off or changed is refused as a whole. It holds secrets, as the state directory does. A
 //! running service writes it into a Unix socket in its state directory, from one read transaction.
 
-use super::error::{StoreError, guarded};
+use super::error::StoreError;
 use super::file::DatabaseFile;
 use super::key::{Row, RowKey, walk};
 use super::layout::FILE;
@@ -375,7 +375,7 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
         Ok(())
     })?;
     // The store comes last: without it the keys beside it are refused.
-    guarded(|| salvage::replace(&path, rows.into_iter().collect(), "replaced"))?;
+    salvage::replace(&path, rows.into_iter().collect(), "replaced")?;
     Ok(counts)
 }
 

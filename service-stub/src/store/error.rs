@@ -6,11 +6,7 @@ use super::seal::SealError;
 use crate::http::Refusal;
 use axum::http::StatusCode;
 use redb::DatabaseError;
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -52,9 +48,9 @@ pub enum StoreError {
         /// What it is, or why not.
         reason: String,
     },
-    /// The database library panicked.
-    #[error("the database library failed: {0}")]
-    Panic(String),
+    /// There is no process in which to try the database.
+    #[error("cannot start a process that looks at {}", path.display())]
+    Process { path: PathBuf, source: std::io::Error },
     /// Rows are not in order, or not as many as there should be.
     #[error("the {0} table is damaged")]
     Order(&'static str),
@@ -71,14 +67,6 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     fn from(error: E) -> Self {
         Self::Database(Box::new(error.into()))
     }
-}
-
-/// Calls the database library; its panic becomes an error.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(StoreError::Panic(text.unwrap_or("it doesn't say why").to_owned()))
-    })
 }
 
 impl From<StoreError> for Refusal {

@@ -1,6 +1,6 @@
 //! What records are called, in every table.
 
-use super::error::{StoreError, guarded};
+use super::error::StoreError;
 use super::layout::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS};
 use redb::{ReadTransaction, ReadableTable, WriteTransaction};
 use uuid::Uuid;
@@ -83,6 +83,9 @@ impl RowKey {
 /// What is done with a record.
 pub(super) type Visit<'a> = dyn FnMut(RowKey, &[u8]) -> Result<(), StoreError> + 'a;
 
+/// What records of each table are called.
+pub(super) const KINDS: [&str; 4] = ["cluster", "infra-env", "host", "event"];
+
 /// Every record, table by table. A table that can't be read to its end is named in `broken`, and so is one that is missing: each store
 /// has all of them, and a name may be damaged.
 pub(super) fn walk(
@@ -90,32 +93,42 @@ pub(super) fn walk(
     each: &mut Visit,
     broken: &mut dyn FnMut(&'static str, StoreError) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
+    for kind in KINDS {
+        if let Err(error) = walk_table(transaction, kind, each) {
+            broken(kind, error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every record of one table.
+pub(super) fn walk_table(
+    transaction: &ReadTransaction,
+    kind: &'static str,
+    each: &mut Visit,
+) -> Result<(), StoreError> {
     macro_rules! table {
-        ($table:expr, $kind:literal, $key:expr) => {{
-            let found = guarded(|| {
-                let table = transaction.open_table($table)?;
-                let (count, mut seen) = (redb::ReadableTableMetadata::len(&table)?, 0_u64);
-                let mut last = None;
-                for row in table.iter()? {
-                    let (key, value) = row?;
-                    let key = $key(key.value());
-                    // A damaged table may lead anywhere, again and again.
-                    if last.is_some_and(|last| last >= key) || seen >= count {
-                        return Err(StoreError::Order($kind));
-                    }
-                    (last, seen) = (Some(key), seen + 1);
-                    each(key, value.value())?;
+        ($table:expr, $key:expr) => {{
+            let table = transaction.open_table($table)?;
+            let (count, mut seen) = (redb::ReadableTableMetadata::len(&table)?, 0_u64);
+            let mut last = None;
+            for row in table.iter()? {
+                let (key, value) = row?;
+                let key = $key(key.value());
+                // A damaged table may lead anywhere, again and again.
+                if last.is_some_and(|last| last >= key) || seen >= count {
+                    return Err(StoreError::Order(kind));
                 }
-                if seen == count { Ok(()) } else { Err(StoreError::Order($kind)) }
-            });
-            if let Err(error) = found {
-                broken($kind, error)?;
+                (last, seen) = (Some(key), seen + 1);
+                each(key, value.value())?;
             }
+            if seen == count { Ok(()) } else { Err(StoreError::Order(kind)) }
         }};
     }
-    table!(CLUSTERS, "cluster", RowKey::Cluster);
-    table!(INFRA_ENVS, "infra-env", RowKey::InfraEnv);
-    table!(HOSTS, "host", |(infra_env, id)| RowKey::Host(infra_env, id));
-    table!(EVENTS, "event", RowKey::Event);
-    Ok(())
+    match kind {
+        "cluster" => table!(CLUSTERS, RowKey::Cluster),
+        "infra-env" => table!(INFRA_ENVS, RowKey::InfraEnv),
+        "host" => table!(HOSTS, |(infra_env, id)| RowKey::Host(infra_env, id)),
+        _ => table!(EVENTS, RowKey::Event),
+    }
 }

@@ -28,7 +28,6 @@ pub(crate) use presence::Presences;
 pub(crate) use salvage::Damage;
 
 use change::Touched;
-use error::guarded;
 use file::DatabaseFile;
 use journal::Journal;
 use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
@@ -114,7 +113,7 @@ impl Store {
             damage: Vec::new(),
             free_bytes: AtomicU64::new(0),
         };
-        store.damage = guarded(|| store.load(&directory.join(FILE)))?;
+        store.damage = store.load(&directory.join(FILE))?;
         Ok(store)
     }
 
@@ -212,10 +211,10 @@ impl Store {
 
     fn commit(&self, touched: &Touched, model: &Model) -> Result<(), StoreError> {
         let behind = self.behind.load(Ordering::Acquire);
-        let written = guarded(|| match behind {
+        let written = match behind {
             true => self.write(&touched.with_model(model), model, true),
             false => self.write(touched, model, false),
-        });
+        };
         match &written {
             Ok(()) if behind => {
                 tracing::info!("the store takes changes again");
@@ -301,7 +300,7 @@ impl Store {
         if rows.is_empty() {
             return Ok(());
         }
-        guarded(|| self.write_presence(rows)).inspect_err(|_| self.file.close())
+        self.write_presence(rows).inspect_err(|_| self.file.close())
     }
 
     fn write_presence(&self, rows: Vec<(HostKey, Option<Presence>)>) -> Result<(), StoreError> {
@@ -323,10 +322,6 @@ impl Store {
 
     /// The events that a query takes. A damaged one is logged and left out: it must not hide the others.
     pub fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        guarded(|| self.find_events(query))
-    }
-
-    fn find_events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         // The table first: what the journal then names beyond it is left for the next reader.
         let transaction = self.file.begin_read()?;
         let table = transaction.open_table(EVENTS)?;

@@ -1,14 +1,16 @@
 //! Opening a store: what may begin empty, and what becomes of a damaged one.
 
 use super::Store;
-use super::error::{StoreError, guarded};
+use super::error::StoreError;
 use super::file::DatabaseFile;
 use super::layout::{CACHE_BYTES, FILE, FORMAT, META};
 use super::salvage::{self, Damage};
 use super::seal::{self, Seal};
 use crate::auth::keys;
 use crate::text::chain;
+use kernel::attempt::{Attempt, attempt};
 use redb::{Database, DatabaseError, ReadableDatabase, TableHandle};
+use serde::{Deserialize, Serialize};
 use std::{
     fs::{DirBuilder, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -18,14 +20,28 @@ use std::{
 /// What a service that has records has beside them.
 const BESIDE: [&str; 6] = [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests"];
 
+/// What the process that looks writes once it has the database open.
+const OPENED: &[u8] = b"opened\n";
+
 /// How a store's file is.
 pub(super) enum Health {
     /// Every page is as it was written.
     Good,
     /// There is nothing in it yet.
     New,
-    /// Something is wrong with it; the database, where it is one.
-    Damaged(Option<Database>, String),
+    /// Something is wrong with it; whether it can be opened at all.
+    Damaged(bool, String),
+}
+
+/// What looking at it comes to, as the process that looked reports it.
+#[derive(Serialize, Deserialize)]
+enum Look {
+    /// Another process has it.
+    Locked,
+    /// Its pages are as they were written, or not; its tables.
+    Opened(bool, Vec<String>),
+    /// Why not.
+    Failed(String),
 }
 
 impl Store {
@@ -51,11 +67,11 @@ impl Store {
         }
         let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
         let mut damage = Vec::new();
-        if let Health::Damaged(database, reason) = health {
-            damage = rescue(&path, database, reason, &seal)?;
+        if let Health::Damaged(is_open, reason) = health {
+            damage = rescue(&path, is_open, reason, &seal)?;
         }
         let name = path.clone();
-        let database = DatabaseFile::open(Box::new(move || guarded(|| open_file(&name))))?;
+        let database = DatabaseFile::open(Box::new(move || open_file(&name)))?;
         // The file's name must survive a crash as well as its content.
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(at)?;
         let mut store = Self::over(database, directory, seal)?;
@@ -64,9 +80,13 @@ impl Store {
     }
 }
 
-pub(super) fn open_file(path: &Path) -> Result<Database, StoreError> {
+fn create(path: &Path) -> Result<File, StoreError> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let file = file.map_err(|source| StoreError::Directory { path: path.into(), source })?;
+    file.map_err(|source| StoreError::Directory { path: path.into(), source })
+}
+
+pub(super) fn open_file(path: &Path) -> Result<Database, StoreError> {
+    let file = create(path)?;
     Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.into() },
         error => StoreError::Open { path: path.into(), source: Box::new(error) },
@@ -93,54 +113,64 @@ fn refuse_beside(directory: &Path, path: &Path, state: &'static str, names: &[&s
 }
 
 /// Looks at every page. A store that is in use is told by an error.
+///
+/// The library panics at some damage: another process looks, and what it finds good will not end this one.
 pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
-    let mut database = match guarded(|| open_file(path)) {
-        Err(error @ (StoreError::Locked { .. } | StoreError::Directory { .. })) => return Err(error),
-        Err(error) => return Ok(Health::Damaged(None, chain(&error))),
-        Ok(database) => database,
-    };
-    let looked_at = guarded(|| {
-        let is_good = database.check_integrity()?;
-        let transaction = database.begin_read()?;
-        let tables: Vec<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
-        Ok((is_good, tables))
+    create(path)?;
+    let looked = attempt(|out| {
+        let look = match open_file(path) {
+            Err(StoreError::Locked { .. }) => Look::Locked,
+            Err(error) => Look::Failed(chain(&error)),
+            Ok(database) => {
+                out.write_all(OPENED)?;
+                look(database).unwrap_or_else(|error| Look::Failed(chain(&error)))
+            }
+        };
+        out.write_all(&serde_json::to_vec(&look)?)
     });
-    Ok(match looked_at {
-        Err(error) => Health::Damaged(Some(database), chain(&error)),
-        Ok((false, _)) => Health::Damaged(Some(database), "its pages are not as they were written".to_owned()),
-        Ok((true, tables)) if tables.iter().any(|table| table == META.name()) => Health::Good,
-        Ok((true, tables)) if tables.is_empty() => Health::New,
-        Ok((true, tables)) => {
+    let Attempt { output, failure } = looked.map_err(|source| StoreError::Process { path: path.into(), source })?;
+    let (is_open, output) = match output.strip_prefix(OPENED) {
+        Some(rest) => (true, rest),
+        None => (false, &output[..]),
+    };
+    let failed = |error: serde_json::Error| Look::Failed(failure.unwrap_or_else(|| error.to_string()));
+    Ok(match serde_json::from_slice(output).unwrap_or_else(failed) {
+        Look::Locked => return Err(StoreError::Locked { path: path.into() }),
+        Look::Failed(reason) => Health::Damaged(is_open, reason),
+        Look::Opened(false, _) => Health::Damaged(true, "its pages are not as they were written".to_owned()),
+        Look::Opened(true, tables) if tables.iter().any(|table| table == META.name()) => Health::Good,
+        Look::Opened(true, tables) if tables.is_empty() => Health::New,
+        Look::Opened(true, tables) => {
             let reason = format!("it is the database of another program, with the tables {}", tables.join(", "));
             return Err(StoreError::Unreadable { path: path.into(), reason });
         }
     })
 }
 
+fn look(mut database: Database) -> Result<Look, StoreError> {
+    let is_good = database.check_integrity()?;
+    let transaction = database.begin_read()?;
+    let tables = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+    Ok(Look::Opened(is_good, tables))
+}
+
 /// Marks it as a store before there is a key beside it: an empty one beside a key is then one that lost its records.
 fn begin(path: &Path) -> Result<(), StoreError> {
-    guarded(|| {
-        let database = open_file(path)?;
-        let transaction = database.begin_write()?;
-        transaction.open_table(META)?.insert("format", FORMAT)?;
-        transaction.commit()?;
-        Ok(())
-    })
+    let database = open_file(path)?;
+    let transaction = database.begin_write()?;
+    transaction.open_table(META)?.insert("format", FORMAT)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Puts a store of all that can be read in the place of a damaged one.
-fn rescue(path: &Path, database: Option<Database>, reason: String, seal: &Seal) -> Result<Vec<Damage>, StoreError> {
-    let found = salvage::salvage(path, database.as_ref(), seal)?;
-    // Closing a damaged database may fail as well.
-    let _ = guarded(|| {
-        drop(database);
-        Ok(())
-    });
+fn rescue(path: &Path, is_open: bool, reason: String, seal: &Seal) -> Result<Vec<Damage>, StoreError> {
+    let found = salvage::salvage(path, is_open, seal)?;
     if found.rows.is_empty() {
         return Err(StoreError::Unreadable { path: path.into(), reason });
     }
     let records = found.rows.len();
-    let old = guarded(|| salvage::replace(path, found.rows, "damaged"))?;
+    let old = salvage::replace(path, found.rows, "damaged")?;
     let mut damage = vec![Damage {
         kind: "file",
         key: path.display().to_string(),

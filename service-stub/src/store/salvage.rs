@@ -4,10 +4,12 @@
 //! what opens with the key is what was once written there. Several versions of a record may be found so, of which the newest
 //! counts, and records that were deleted. Layout of a leaf page: <https://github.com/cberner/redb/blob/master/docs/design.md>.
 
-use super::error::{StoreError, guarded};
-use super::key::{Row, RowKey, walk};
+use super::error::StoreError;
+use super::key::{KINDS, Row, RowKey, walk_table};
 use super::layout::{CACHE_BYTES, FORMAT, META};
+use super::open::open_file;
 use super::seal::Seal;
+use kernel::attempt::attempt;
 use redb::{Database, ReadableDatabase};
 use serde_json::Value;
 use std::{
@@ -48,33 +50,22 @@ pub(super) struct Salvaged {
     pub(super) damage: Vec<Damage>,
 }
 
-/// Reads all that can be read. `database` is none where the file can't even be opened as one.
-pub(super) fn salvage(path: &Path, database: Option<&Database>, seal: &Seal) -> Result<Salvaged, StoreError> {
+/// Reads all that can be read; `is_open` says whether the file can even be opened as a database.
+pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvaged, StoreError> {
     let mut found = Salvaged::default();
     let mut damaged = BTreeSet::new();
     // Tables that must be searched for.
-    let mut broken = BTreeSet::from(["cluster", "infra-env", "host", "event"]);
-    if let Some(database) = database {
-        let mut still_broken = BTreeSet::new();
-        let walked = guarded(|| {
-            let transaction = database.begin_read()?;
-            walk(
-                &transaction,
-                &mut |key, value| {
-                    match seal.open(key.kind(), &key.name(), value) {
-                        Ok(_) => drop(found.rows.insert(key, value.to_vec())),
-                        Err(_) => drop(damaged.insert(key)),
-                    }
-                    Ok(())
-                },
-                &mut |kind, _| {
-                    still_broken.insert(kind);
-                    Ok(())
-                },
-            )
-        });
-        if walked.is_ok() {
-            broken = still_broken;
+    let mut broken = BTreeSet::from(KINDS);
+    for kind in KINDS.into_iter().filter(|_| is_open) {
+        let (rows, is_whole) = read_table(path, kind)?;
+        for (key, value) in rows {
+            match seal.open(key.kind(), &key.name(), &value) {
+                Ok(_) => drop(found.rows.insert(key, value)),
+                Err(_) => drop(damaged.insert(key)),
+            }
+        }
+        if is_whole {
+            broken.remove(kind);
         }
     }
     if !broken.is_empty() {
@@ -100,6 +91,37 @@ pub(super) fn salvage(path: &Path, database: Option<&Database>, seal: &Seal) -> 
         lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "its bytes are damaged".into() }).collect();
     found.damage.extend(lost);
     Ok(found)
+}
+
+/// The records of a table, and whether that is all of them. Another process reads them: the library may panic at what is damaged.
+fn read_table(path: &Path, kind: &'static str) -> Result<(Vec<Row>, bool), StoreError> {
+    let read = attempt(|out| {
+        let database = open_file(path).map_err(io::Error::other)?;
+        let transaction = database.begin_read().map_err(io::Error::other)?;
+        let mut each = |key: RowKey, value: &[u8]| {
+            let key = key.to_bytes();
+            let len = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+            let row = [&len(&key)[..], &len(value), &key, value].concat();
+            out.write_all(&row).map_err(|source| StoreError::Process { path: path.into(), source })
+        };
+        walk_table(&transaction, kind, &mut each).map_err(io::Error::other)
+    });
+    let read = read.map_err(|source| StoreError::Process { path: path.into(), source })?;
+    let mut rest = &read.output[..];
+    let mut rows = Vec::new();
+    while let Some((row, after)) = next_row(rest) {
+        rows.push(row);
+        rest = after;
+    }
+    Ok((rows, read.failure.is_none()))
+}
+
+fn next_row(bytes: &[u8]) -> Option<(Row, &[u8])> {
+    let (lengths, rest) = bytes.split_first_chunk::<8>()?;
+    let len = |bytes: &[u8]| usize::try_from(u32::from_le_bytes(bytes.try_into().ok()?)).ok();
+    let (key, rest) = rest.split_at_checked(len(&lengths[..4])?)?;
+    let (value, rest) = rest.split_at_checked(len(&lengths[4..])?)?;
+    Some(((RowKey::from_bytes(key)?, value.to_vec()), rest))
 }
 
 /// Each record by when it was changed last, and those that don't open.

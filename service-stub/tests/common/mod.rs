@@ -78,11 +78,15 @@ impl Running {
         let store = Store::open(state.path()).unwrap();
         prepare(&store);
         let runtime = server::runtime().unwrap();
-        let listener = runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() });
+        let listen = || {
+            let listener = server::listen(([127, 0, 0, 1], 0).into()).unwrap();
+            runtime.block_on(async { tokio::net::TcpListener::from_std(listener).unwrap() })
+        };
+        let listener = listen();
         let tls = files.tls.then(|| Tls::with_local_authority(state.path(), &["127.0.0.1".to_owned()]).unwrap());
         let scheme = if files.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
-        let plain = files.tls.then(|| runtime.block_on(async { server::listen(([127, 0, 0, 1], 0).into()).unwrap() }));
+        let plain = files.tls.then(listen);
         let plain_url = plain.as_ref().map(|plain| format!("http://{}", plain.local_addr().unwrap()));
         let settings = Settings {
             url: url.clone(),

@@ -98,7 +98,8 @@ impl Served {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap();
+        let worker = testkit::process::worker(self.child.id()).unwrap();
+        let read = |name: &str| fs::read_to_string(format!("/proc/{worker}/{name}")).unwrap();
         let status = read("status");
         let kib = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name)).unwrap();

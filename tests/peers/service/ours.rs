@@ -80,7 +80,8 @@ impl OurService {
 
     /// Processor time that it has used so far, in ticks.
     pub(crate) fn ticks(&self) -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
+        let worker = testkit::process::worker(self.process.id()).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{worker}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
     }
