@@ -1,5 +1,5 @@
-//! What the linker is asked for beside a static program: a map, which `make size` reads; and of a program that a panic ends, no
-//! tables for unwinding, a seventh of its size that nothing would read.
+//! What the linker is asked for beside a static program: a map, which `make size` reads; and no tables for unwinding, a seventh of its
+//! size that nothing would read, as a panic ends it.
 
 use std::{env, path::Path};
 
@@ -17,8 +17,8 @@ fn main() {
     for name in PROGRAMS {
         println!("cargo::rustc-link-arg-bin={name}=-Wl,-Map={}/{name}.map", directory.display());
     }
-    // Cargo does not tell which profile has `panic = "abort"`.
-    if directory.ends_with("host") {
+    // Cargo does not tell which profile has `panic = "abort"`: it is that of a release, and those that inherit from it.
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
         let script = format!("{}/src/no-unwinding.ld", env!("CARGO_MANIFEST_DIR"));
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,-T,{script}");
     }
