@@ -7,6 +7,10 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 
+/// What `iso bake` knows by that a program can serve a rack.
+#[used]
+static SERVICE: &str = concat!("landfall with the service, version ", env!("CARGO_PKG_VERSION"), "\n");
+
 fn main() -> ExitCode {
     landfall::main::<landfall::Whole>(|| ALLOCATOR.serve_many_threads())
 }

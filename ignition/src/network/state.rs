@@ -10,10 +10,12 @@ use kernel::{
 };
 use nmstate::{NetworkState, NmstateError};
 use serde_norway::Value;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The network of a real host is a tenth of this; the library's time grows with the square of the interfaces.
 pub(super) const MAX_YAML_BYTES: usize = 64 << 10;
+/// A second is much for the longest text that is read.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The library says more of what it could not read than anybody reads.
 const MAX_TEXT_CHARS: usize = 600;
 /// Members whose values are keys: IEEE 802.1X, IPsec, MACsec.
@@ -86,7 +88,7 @@ fn guarded<T>(
     secrets: &BTreeSet<String>,
     ask: impl Fn() -> Result<T, NmstateError>,
 ) -> Result<Result<T, NmstateError>, NetworkError> {
-    let tried = attempt(|_| {
+    let tried = attempt(PATIENCE, |_| {
         drop(ask());
         Ok(())
     });

@@ -3,13 +3,18 @@
 use crate::fork;
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, fcntl},
-    sys::wait::{WaitStatus, waitpid},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
 };
 use std::{
     fs::File,
-    io::{self, Read, Write},
+    io::{self, ErrorKind, Read, Write},
+    os::fd::AsFd,
     panic,
+    time::{Duration, Instant},
 };
 
 /// Parts of the output, each a letter, its length and its bytes.
@@ -26,8 +31,8 @@ pub struct Attempt {
     pub failure: Option<String>,
 }
 
-/// Does the work in a process of its own. An error says that there is none to be had.
-pub fn attempt(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
+/// Does the work in a process of its own, which is killed after `patience`. An error says that there is none to be had.
+pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
     let (child, pipe) = fork::apart(|pipe| {
         if let Ok(words) = pipe.try_clone() {
             panic::set_hook(Box::new(move |panic| {
@@ -42,16 +47,19 @@ pub fn attempt(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Resul
             Err(error) => put(&pipe, FAILED, error.to_string().as_bytes()),
         };
     })?;
-    fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
-    let mut bytes = Vec::new();
-    File::from(pipe).read_to_end(&mut bytes)?;
+    let deadline = Instant::now().checked_add(patience);
+    let read = read(File::from(pipe), deadline);
+    // It may hold its end open, and do no more.
+    let is_late = !matches!(read, Ok((_, true))) && kill(child, Signal::SIGKILL).is_ok();
     let end = loop {
         match waitpid(child, None) {
             Err(Errno::EINTR) => {}
+            _ if is_late => break format!("it took longer than {patience:?}"),
             Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process ended by {signal}"),
             _ => break "its process ended early".to_owned(),
         }
     };
+    let (bytes, _) = read?;
     let mut attempt = Attempt { failure: Some(end), ..Attempt::default() };
     let mut rest = &bytes[..];
     while let Some((tag, part)) = part(&mut rest) {
@@ -65,6 +73,28 @@ pub fn attempt(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Resul
         }
     }
     Ok(attempt)
+}
+
+/// What comes until then, and whether that is all of it.
+fn read(mut pipe: File, deadline: Option<Instant>) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    loop {
+        match pipe.read_to_end(&mut bytes) {
+            Ok(_) => return Ok((bytes, true)),
+            // The pipe does not block, and what came is in place.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let left = match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
+            Some(None) => return Ok((bytes, false)),
+            Some(Some(left)) => PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+            None => PollTimeout::NONE,
+        };
+        match poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], left) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn part<'a>(rest: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
@@ -98,11 +128,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     #[test]
     fn what_ends_the_work_does_not_end_us() {
-        let good = attempt(|out| out.write_all(b"one").and_then(|()| out.write_all(b"two"))).unwrap();
+        let good = attempt(PATIENCE, |out| out.write_all(b"one").and_then(|()| out.write_all(b"two"))).unwrap();
         assert_eq!(good, Attempt { output: b"onetwo".to_vec(), failure: None });
-        let failed = |work: fn(&mut dyn Write) -> io::Result<()>| attempt(work).unwrap();
+        let failed = |work: fn(&mut dyn Write) -> io::Result<()>| attempt(PATIENCE, work).unwrap();
         let refused = failed(|_| Err(io::Error::other("no disk")));
         assert_eq!(refused, Attempt { output: Vec::new(), failure: Some("no disk".into()) });
         let panicked = failed(|out| {
@@ -117,11 +149,19 @@ mod tests {
         assert_eq!(crashed, Attempt { output: b"half".to_vec(), failure: Some("its process ended by SIGABRT".into()) });
         let gone = failed(|_| fork::exit());
         assert_eq!(gone.failure.unwrap(), "its process ended early");
+        let hung = attempt(Duration::from_millis(50), |out| {
+            out.write_all(b"half")?;
+            loop {
+                std::thread::park();
+            }
+        });
+        let late = Some("it took longer than 50ms".into());
+        assert_eq!(hung.unwrap(), Attempt { output: b"half".to_vec(), failure: late });
     }
 
     #[test]
     fn much_output_is_read_meanwhile() {
         let bytes = vec![7; 3 << 20];
-        assert_eq!(attempt(|out| out.write_all(&bytes)).unwrap().output, bytes);
+        assert_eq!(attempt(PATIENCE, |out| out.write_all(&bytes)).unwrap().output, bytes);
     }
 }

@@ -5,7 +5,7 @@ use crate::fork;
 use nix::{
     errno::Errno,
     sys::{
-        signal::{SigSet, Signal, kill},
+        signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
 };
@@ -37,7 +37,11 @@ pub enum Supervised {
 pub fn supervise(mut crashed: impl FnMut(Signal, Duration)) -> io::Result<Supervised> {
     let mut signals: SigSet = PASSED_ON.into_iter().collect();
     signals.add(Signal::SIGCHLD);
-    let before = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK)?;
+    let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    // Whoever started us may ignore it, and then nobody would hear of a child's end.
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler of ours is involved.
+    unsafe { sigaction(Signal::SIGCHLD, &default) }?;
     let mut pause = PAUSE;
     for crashes in 0.. {
         let started = Instant::now();

@@ -1,7 +1,7 @@
 //! What is baked in, from the command line and the files it names.
 
 use super::content::{Content, Ingredients, Service};
-use super::program::Program;
+use super::program::{self, Program};
 use anyhow::{Context, bail, ensure};
 use api::{InfraEnvId, Secret};
 use clap::Args;
@@ -21,7 +21,8 @@ const MAX_DEPTH: usize = 8;
 #[derive(Debug, Default, Args)]
 pub struct OverlayOptions {
     /// The static landfall for the live system's processor [default: the
-    /// landfall-host installed with this program, else this program]
+    /// landfall-host installed with this program, else this program; with
+    /// --rendezvous always this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Service that agents report to
@@ -82,8 +83,15 @@ impl OverlayOptions {
                 *options = format!("--image {image} {options}").trim_end().to_owned();
             }
         }
+        // One of the machines of a plan serves the others.
+        let serves = !rendezvous.is_empty();
+        let program = Program::read(self.binary.as_deref().or(serves.then_some(Path::new(program::RUNNING))))?;
+        ensure!(
+            !serves || program.has_service,
+            "the program has no service, and a machine of the plan must serve the others; --binary FILE names the whole landfall"
+        );
         Ok(Content::new(Ingredients {
-            program: Program::read(self.binary.as_deref())?,
+            program,
             agent: !self.no_agent,
             service,
             ca_pem,

@@ -9,6 +9,8 @@ use std::{
 
 /// What a program of ours says its version behind.
 const MARK: &str = "landfall program, version ";
+/// The same of one that has the service; the package's `main.rs` has it in full.
+const SERVICE_MARK: &str = "landfall with the service, version ";
 /// So that the mark and the version are one text in the file. Nothing else reads it.
 #[used]
 static VERSION: &str = concat!("landfall program, version ", env!("CARGO_PKG_VERSION"), "\n");
@@ -89,6 +91,8 @@ pub struct Program {
     pub machine: Machine,
     /// The version of Landfall it says it is; none where it says nothing.
     pub version: Option<String>,
+    /// Whether it says that it has the service.
+    pub has_service: bool,
     /// Of the bytes, hexadecimal.
     pub sha256: String,
 }
@@ -119,9 +123,9 @@ impl Program {
         if !is_static {
             return Err("it needs a dynamic loader and libraries, which the live system may not have");
         }
-        let version = version(&bytes);
+        let (version, has_service) = (version(&bytes, MARK), version(&bytes, SERVICE_MARK).is_some());
         let sha256 = kernel::hex::lower(Sha256::digest(&bytes));
-        Ok(Self { bytes, machine, version, sha256 })
+        Ok(Self { bytes, machine, version, has_service, sha256 })
     }
 }
 
@@ -180,8 +184,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     kernel::bytes::le32(bytes, at)
 }
 
-fn version(bytes: &[u8]) -> Option<String> {
-    let mark = MARK.as_bytes();
+fn version(bytes: &[u8], mark: &str) -> Option<String> {
+    let mark = mark.as_bytes();
     // The mark alone is in the file too, from the search.
     let texts = bytes.windows(mark.len()).enumerate().filter(|(_, window)| *window == mark);
     let mut versions = texts.filter_map(|(at, _)| {
@@ -205,6 +209,8 @@ pub(crate) fn sample(kind: u8, machine: u8) -> Vec<u8> {
     bytes[56] = 1;
     bytes[64] = kind;
     bytes.extend_from_slice(VERSION.as_bytes());
+    bytes.extend_from_slice(SERVICE_MARK.as_bytes());
+    bytes.extend_from_slice(b"1\n");
     bytes
 }
 
@@ -234,6 +240,9 @@ mod tests {
     fn a_static_program_is_told_from_others() {
         let good = Program::parse(sample(1, 62)).unwrap();
         assert_eq!((good.machine, good.version.as_deref()), (Machine::X86_64, Some(env!("CARGO_PKG_VERSION"))));
+        assert!(good.has_service);
+        let without = good.bytes.strip_suffix(b"1\n").unwrap().to_vec();
+        assert!(!Program::parse(without).unwrap().has_service, "the mark alone is in each program, to be looked for");
         assert_eq!(Program::parse(sample(1, 183)).unwrap().machine, Machine::Aarch64);
         for (bytes, what) in [
             (sample(3, 62), "dynamic loader"),

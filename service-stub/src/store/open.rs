@@ -15,11 +15,14 @@ use std::{
     fs::{DirBuilder, File, OpenOptions},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
+    time::Duration,
 };
 
 /// What a service that has records has beside them.
 const BESIDE: [&str; 6] = [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests"];
 
+/// For the largest stores on the slowest disks.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
 /// What the process that looks writes once it has the database open.
 const OPENED: &[u8] = b"opened\n";
 
@@ -117,7 +120,7 @@ fn refuse_beside(directory: &Path, path: &Path, state: &'static str, names: &[&s
 /// The library panics at some damage: another process looks, and what it finds good will not end this one.
 pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
     create(path)?;
-    let looked = attempt(|out| {
+    let looked = attempt(PATIENCE, |out| {
         let look = match open_file(path) {
             Err(StoreError::Locked { .. }) => Look::Locked,
             Err(error) => Look::Failed(chain(&error)),

@@ -7,7 +7,7 @@
 use super::error::StoreError;
 use super::key::{KINDS, Row, RowKey, walk_table};
 use super::layout::{CACHE_BYTES, FORMAT, META};
-use super::open::open_file;
+use super::open::{PATIENCE, open_file};
 use super::seal::Seal;
 use kernel::attempt::attempt;
 use redb::{Database, ReadableDatabase};
@@ -95,7 +95,7 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
 
 /// The records of a table, and whether that is all of them. Another process reads them: the library may panic at what is damaged.
 fn read_table(path: &Path, kind: &'static str) -> Result<(Vec<Row>, bool), StoreError> {
-    let read = attempt(|out| {
+    let read = attempt(PATIENCE, |out| {
         let database = open_file(path).map_err(io::Error::other)?;
         let transaction = database.begin_read().map_err(io::Error::other)?;
         let mut each = |key: RowKey, value: &[u8]| {
