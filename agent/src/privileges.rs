@@ -1,5 +1,5 @@
 //! What a step may do and use, besides being root, and what several steps share of it. Each step's is in its file in
-//! [`crate::steps`]; README.md shows it under "What each step may do".
+//! [`crate::steps`]; docs/security.md shows it under "Table of steps".
 //!
 //! A child of the agent keeps the capabilities named here and can get no others (its bounding set, capabilities(7), and
 //! `PR_SET_NO_NEW_PRIVS`). Many give up even these once their sockets are open.

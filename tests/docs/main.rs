@@ -179,8 +179,58 @@ fn readme() {
 }
 
 #[test]
+fn bake() {
+    holds("docs/bake.md");
+}
+
+#[test]
 fn image_builders() {
     holds("docs/image-builders.md");
+}
+
+#[test]
+fn install() {
+    holds("docs/install.md");
+}
+
+#[test]
+fn roles() {
+    holds("docs/roles.md");
+}
+
+#[test]
+fn ignition() {
+    holds("docs/ignition.md");
+}
+
+#[test]
+fn network() {
+    holds("docs/network.md");
+}
+
+#[test]
+fn reports() {
+    holds("docs/reports.md");
+}
+
+#[test]
+fn rack() {
+    holds("docs/rack.md");
+}
+
+#[test]
+fn service() {
+    holds("docs/service.md");
+}
+
+#[test]
+fn development() {
+    holds("docs/development.md");
+}
+
+#[test]
+fn list_of_commands() {
+    holds("docs/commands.md");
 }
 
 #[test]
@@ -205,13 +255,36 @@ fn processors() {
 
 #[test]
 fn pages_without_a_test_have_no_commands() {
-    let tested = ["image-builders.md", "libvirt.md", "certification.md", "processors.md", "releases.md"];
+    let tested = [
+        "bake.md",
+        "certification.md",
+        "commands.md",
+        "development.md",
+        "ignition.md",
+        "image-builders.md",
+        "install.md",
+        "libvirt.md",
+        "network.md",
+        "processors.md",
+        "rack.md",
+        "releases.md",
+        "reports.md",
+        "roles.md",
+        "service.md",
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_landfall"), directory.path().join("landfall")).unwrap();
+    let mut checker = Checker::new(directory.path(), directory.path());
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") && !tested.contains(&name.as_str()) {
-            let (blocks, _) =
+            let (blocks, spans) =
                 page::parse(&page::read(&format!("docs/{name}"))).unwrap_or_else(|why| panic!("{name}: {why}"));
             assert!(blocks.iter().all(|block| block.kind == Kind::Text), "docs/{name} has commands, and no test here");
+            // Those that its lines name exist all the same.
+            for (line, text) in spans {
+                checker.script(&text).unwrap_or_else(|why| panic!("docs/{name}, line {line}: {why}"));
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The real programs as judges: our agent and installer at the real service, the real ones at ours, and every exchange between
-//! them beside those recorded from the real ones. `make peers-check` runs it; README.md says what it needs.
+//! them beside those recorded from the real ones. `make peers-check` runs it; docs/development.md says what it needs.
 #![allow(clippy::unwrap_used)]
 
 mod host;

@@ -1,4 +1,4 @@
-//! What the steps may do: in README.md, in the agent's unit, and at most.
+//! What the steps may do: in docs/security.md, in the agent's unit, and at most.
 
 use super::{
     kind::{Deadline, Kind},
@@ -8,8 +8,8 @@ use crate::privileges::PODMAN;
 use caps::Capability::{self, *};
 use std::{collections::BTreeSet, env, fs, time::Duration};
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-const BEGIN: &str = "<!-- What each step may do: WRITE_README=1 cargo test -p agent --lib table -->\n";
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/security.md");
+const BEGIN: &str = "<!-- What each step may do: WRITE_TABLE=1 cargo test -p agent --lib table -->\n";
 const END: &str = "<!-- End -->\n";
 
 fn in_words(duration: Duration) -> String {
@@ -39,13 +39,13 @@ fn row(kind: &Kind) -> String {
 fn the_table_people_read_is_the_one_that_holds() {
     let rows: String = KINDS.into_iter().map(row).collect();
     let table = format!("| step | capabilities | memory | deadline |\n|---|---|---|---|\n{rows}");
-    let readme = fs::read_to_string(README).unwrap();
-    let (before, rest) = readme.split_once(BEGIN).unwrap();
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
     let (documented, after) = rest.split_once(END).unwrap();
-    if env::var_os("WRITE_README").is_some() {
-        return fs::write(README, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+    if env::var_os("WRITE_TABLE").is_some() {
+        return fs::write(PAGE, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
     }
-    assert!(documented == table, "README.md needs this table (WRITE_README=1 writes it):\n{table}");
+    assert!(documented == table, "docs/security.md needs this table (WRITE_TABLE=1 writes it):\n{table}");
 }
 
 #[test]

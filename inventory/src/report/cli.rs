@@ -395,9 +395,9 @@ mod tests {
         let tree = machine();
         let (lines, code) = expected(&tree, example, &[]).unwrap();
         assert!(code == DIFFERENT && lines.contains("memory.devices: expected 16 with"), "{lines}");
-        let readme = include_str!("../../../README.md");
-        let begin = readme.find("```toml\n").unwrap() + "```toml\n".len();
-        let example = &readme[begin..begin + readme[begin..].find("```").unwrap()];
+        let page = include_str!("../../../docs/reports.md");
+        let begin = page.find("```toml\n").unwrap() + "```toml\n".len();
+        let example = &page[begin..begin + page[begin..].find("```").unwrap()];
         let (lines, code) = expected(&tree, example, &[]).unwrap();
         assert!(code == DIFFERENT && lines.contains("memory.devices: expected 16 with"), "{lines}");
     }
