@@ -32,7 +32,9 @@ pub(crate) fn make(bin: &Path, scratch: &Path) {
     let mut stand_in = vec![0; 64];
     stand_in[..6].copy_from_slice(b"\x7fELF\x02\x01");
     stand_in[18] = 62;
-    stand_in.extend_from_slice(concat!("landfall program, version ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+    for what in ["landfall program", "landfall with the service"] {
+        stand_in.extend_from_slice(format!("{what}, version {}\n", env!("CARGO_PKG_VERSION")).as_bytes());
+    }
     fs::create_dir_all(bin).unwrap();
     fs::create_dir_all(scratch).unwrap();
     let of = |name: &str| bin.join(name);

@@ -14,6 +14,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     os::fd::AsFd,
     panic,
+    sync::{Once, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -21,6 +22,9 @@ use std::{
 const DATA: u8 = b'D';
 const FAILED: u8 = b'F';
 const DONE: u8 = b'E';
+
+/// Where a process that attempts something reports.
+static WORDS: OnceLock<File> = OnceLock::new();
 
 /// What became of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,18 +37,13 @@ pub struct Attempt {
 
 /// Does the work in a process of its own, which is killed after `patience`. An error says that there is none to be had.
 pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
+    report_panics();
     let (child, pipe) = fork::apart(|pipe| {
-        if let Ok(words) = pipe.try_clone() {
-            panic::set_hook(Box::new(move |panic| {
-                let payload = panic.payload();
-                let text = payload.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("it doesn't say why");
-                let _ = put(&words, FAILED, text.as_bytes());
-            }));
-        }
-        let _ = match work(&mut Parts(&pipe)) {
-            Ok(()) => put(&pipe, DONE, &[]),
-            Err(error) => put(&pipe, FAILED, error.to_string().as_bytes()),
+        // Nobody else ever sets it: in a process that is forked from many threads only what no other one had is to be relied upon.
+        let pipe = WORDS.get_or_init(|| pipe);
+        let _ = match work(&mut Parts(pipe)) {
+            Ok(()) => put(pipe, DONE, &[]),
+            Err(error) => put(pipe, FAILED, error.to_string().as_bytes()),
         };
     })?;
     let deadline = Instant::now().checked_add(patience);
@@ -73,6 +72,22 @@ pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Resu
         }
     }
     Ok(attempt)
+}
+
+/// Has what a panic says go to the pipe, in a process that has one. A hook is set once, before a fork: another thread may hold the lock of
+/// the hook just then, and a child would wait for that for ever.
+fn report_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let Some(pipe) = WORDS.get() else { return others(panic) };
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("it doesn't say why");
+            let _ = put(pipe, FAILED, text.as_bytes());
+        }));
+    });
 }
 
 /// What comes until then, and whether that is all of it.
