@@ -39,7 +39,7 @@ pub struct Attempt {
 pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
     report_panics();
     let (child, pipe) = fork::apart(|pipe| {
-        // Nobody else ever sets it: in a process that is forked from many threads only what no other one had is to be relied upon.
+        // Only such a process ever sets it, so no other thread can have held its lock at the fork.
         let pipe = WORDS.get_or_init(|| pipe);
         let _ = match work(&mut Parts(pipe)) {
             Ok(()) => put(pipe, DONE, &[]),
@@ -74,8 +74,8 @@ pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Resu
     Ok(attempt)
 }
 
-/// Has what a panic says go to the pipe, in a process that has one. A hook is set once, before a fork: another thread may hold the lock of
-/// the hook just then, and a child would wait for that for ever.
+/// Sends a panic's text to the pipe, in a process that has one. The hook is set once, before a fork: a child that set it would wait for
+/// ever if another thread held the hook's lock at the fork.
 fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

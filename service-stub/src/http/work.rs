@@ -9,7 +9,8 @@ use axum::{
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Runs blocking work; a panic in it is a 500, not a dead server. Work is not begun once its client is gone or its time is over.
+/// Runs blocking work; a panic in it is a 500 where panics unwind, as in tests; in released programs it
+/// ends the process. Work is not begun once its client is gone or its time is over.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {

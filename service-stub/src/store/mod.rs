@@ -448,7 +448,7 @@ impl Store {
     }
 }
 
-// A panic while one of these was held left whole values behind: they are replaced, never edited in place.
+// Where panics unwind, as in tests, one left whole values behind: they are replaced, never edited in place.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
