@@ -57,7 +57,9 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
     // Tables that must be searched for.
     let mut broken = BTreeSet::from(KINDS);
     for kind in KINDS.into_iter().filter(|_| is_open) {
-        let (rows, is_whole) = read_table(path, kind)?;
+        let (rows, is_read) = read_table(path, kind)?;
+        // One flipped bit can make a full table an empty one.
+        let is_whole = is_read && !rows.is_empty();
         for (key, value) in rows {
             match seal.open(key.kind(), &key.name(), &value) {
                 Ok(_) => drop(found.rows.insert(key, value)),
