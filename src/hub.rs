@@ -64,6 +64,7 @@ impl Commands for Whole {
 commands! {
     /// The service and its clients.
     Hub {
+        "up" Up(service_stub::up::Up) Acts;
         "serve" Serve(Serve) Acts;
         "cluster" Cluster(control::cluster::Cluster) Prints;
         "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints;
@@ -71,6 +72,14 @@ commands! {
         "event" Event(control::event::Event) Prints;
         "wait" Wait(control::wait::Wait) Acts;
         "completion" Completion(Completion) Prints;
+    }
+
+    fn logging(&self) -> Logging {
+        match self {
+            // It shows what happens itself; the service's log is a file.
+            Self::Up(_) => Logging { runs_for_long: false, ..Logging::default() },
+            _ => Logging::default(),
+        }
     }
 }
 

@@ -25,7 +25,8 @@
 //! [`auth`] says who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
 //! records, [`store`] holds the records, [`endpoints`] lists what is served, `handlers` and `steps` say what each endpoint and each step
 //! of a host does, [`http`] and [`server`] carry them. `page` shows all
-//! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within.
+//! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within, [`up`] does all
+//! of it with one command.
 
 mod addresses;
 pub mod auth;
@@ -80,4 +81,5 @@ mod steps;
 pub mod store;
 mod text;
 mod unregistered;
+pub mod up;
 mod view;

@@ -2,7 +2,7 @@
 
 pub mod cluster;
 mod cluster_show;
-mod download;
+pub(crate) mod download;
 pub mod event;
 mod fields;
 pub mod host;
@@ -11,6 +11,9 @@ pub mod infra_env;
 pub(crate) mod pick;
 pub(crate) mod table;
 pub mod wait;
+
+pub(crate) use cluster_show::{host_percent, role, stage};
+pub(crate) use wait::on_interrupt;
 
 use crate::text;
 use anyhow::Context;
@@ -91,7 +94,7 @@ impl Console<'_> {
 
 /// A service to talk to.
 pub struct Session {
-    client: Client,
+    pub(crate) client: Client,
     http: HttpConfig,
     json: bool,
 }
@@ -153,6 +156,18 @@ pub fn inventory(host: &Value) -> Option<api::Inventory> {
 }
 
 impl Session {
+    /// A session with a user's token, for one caller of this program.
+    pub(crate) fn to(url: &str, token: &str) -> anyhow::Result<Self> {
+        let http = HttpConfig::default();
+        let config = ClientConfig {
+            url: url.to_owned(),
+            token: Secret::new(token),
+            http: http.clone(),
+            ..ClientConfig::default()
+        };
+        Ok(Self { client: Client::new(&config, RetryPolicy::Never)?.as_user(), http, json: false })
+    }
+
     fn list(&self, target: &Target) -> anyhow::Result<Vec<Value>> {
         match self.client.document(target)? {
             Value::Array(documents) => Ok(documents),

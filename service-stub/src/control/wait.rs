@@ -11,6 +11,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 /// It failed, was cancelled, or is past what was waited for.
 const EXIT_FAILED: u8 = 3;
@@ -240,7 +241,7 @@ fn say(bar: &ProgressBar, said: &mut String, line: String) {
     *said = line;
 }
 
-/// While it lives, Ctrl-C does `tidy` and ends the program.
+/// While it lives, Ctrl-C or SIGTERM does `tidy` and ends the program.
 pub(crate) struct OnInterrupt(Option<tokio::sync::oneshot::Sender<()>>);
 
 impl Drop for OnInterrupt {
@@ -249,14 +250,16 @@ impl Drop for OnInterrupt {
     }
 }
 
-/// Sees to it that Ctrl-C leaves nothing behind.
+/// Makes Ctrl-C and SIGTERM leave nothing behind.
 pub(crate) fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<OnInterrupt> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (keep, over) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         let interrupted = runtime.block_on(async {
+            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return false };
             tokio::select! {
                 pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
+                _ = terminate.recv() => true,
                 _ = over => false,
             }
         });

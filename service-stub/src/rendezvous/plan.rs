@@ -177,7 +177,8 @@ fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanErr
         None => None,
     };
     let of_image = image.and_then(|image| image_version(image));
-    let Some(version) = of_image.or(given.map(str::to_owned)) else {
+    let named = draft.other.get("version").and_then(|(version, _)| version.as_str());
+    let Some(version) = of_image.or_else(|| given.or(named).map(str::to_owned)) else {
         let hint = "give a ClusterImageSet whose releaseImage has its version as tag, or --openshift-version";
         return Err(PlanError::Missing { what: "version to install", hint: hint.to_owned() });
     };

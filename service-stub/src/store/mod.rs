@@ -24,6 +24,7 @@ pub use change::Change;
 pub use error::StoreError;
 pub use journal::EventQuery;
 pub(crate) use journal::{EventPage, HostFilter};
+pub(crate) use open::is_in_use;
 pub(crate) use presence::Presences;
 pub(crate) use salvage::Damage;
 

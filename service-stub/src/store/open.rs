@@ -12,7 +12,7 @@ use kernel::attempt::{Attempt, attempt};
 use redb::{Database, DatabaseError, ReadableDatabase, TableHandle};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
     time::Duration,
@@ -81,6 +81,12 @@ impl Store {
         store.damage.splice(..0, damage);
         Ok(store)
     }
+}
+
+/// Whether a service runs with the store in this directory.
+pub(crate) fn is_in_use(directory: &Path) -> bool {
+    let file = File::open(directory.join(FILE));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 fn create(path: &Path) -> Result<File, StoreError> {

@@ -1,0 +1,251 @@
+//! The rack on a terminal, redrawn in place; elsewhere a line for each change.
+
+use super::hosts;
+use crate::control::{self, host_name, table::Table};
+use crate::text::{self, at, number_at};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    io::{Write, stderr},
+    time::Duration,
+};
+
+/// Without a terminal percentages are shown in such steps.
+const STEP_PERCENT: u64 = 25;
+
+pub(super) struct Live {
+    is_terminal: bool,
+    width: Option<usize>,
+    /// Lines on the terminal that the next picture replaces.
+    drawn: usize,
+    /// What was last said of each host, and of the rack.
+    said: BTreeMap<String, String>,
+}
+
+impl Live {
+    pub(super) fn new(is_terminal: bool, width: Option<usize>) -> Self {
+        Self { is_terminal, width, drawn: 0, said: BTreeMap::new() }
+    }
+
+    /// A line that stays.
+    pub(super) fn say(&mut self, line: &str) {
+        let text = format!("{}{}\n", self.back(), line);
+        self.drawn = 0;
+        put(&text);
+    }
+
+    /// The rack as it is now.
+    pub(super) fn show(&mut self, elapsed: Duration, cluster: &Value, total: usize) {
+        let text = match self.is_terminal {
+            true => self.picture(elapsed, cluster, total),
+            false => self.changes(cluster, total),
+        };
+        put(&text);
+    }
+
+    fn back(&self) -> String {
+        if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) }
+    }
+
+    fn picture(&mut self, elapsed: Duration, cluster: &Value, total: usize) -> String {
+        let mut table = Table::new(&["MACHINE", "ADDRESS", "STATE", "DONE", "DETAIL"]);
+        for host in hosts(cluster) {
+            let (state, detail) = condition(host);
+            table.row([host_name(host), address(host), state, control::host_percent(host), detail]);
+        }
+        let time = text::duration(i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX));
+        let mut lines = format!("{time}  {}\n", summary(cluster, total));
+        if !hosts(cluster).is_empty() {
+            lines.push_str(&table.text(self.width));
+        }
+        // Without line wrapping, so that one line here is one line there.
+        let text = format!("{}\x1b[?7l{lines}\x1b[?7h", self.back());
+        self.drawn = lines.lines().count();
+        text
+    }
+
+    fn changes(&mut self, cluster: &Value, total: usize) -> String {
+        let mut lines = String::new();
+        let mut note = |key: String, line: String| {
+            if self.said.get(&key) != Some(&line) {
+                lines.push_str(&line);
+                lines.push('\n');
+                self.said.insert(key, line);
+            }
+        };
+        note(String::new(), summary(cluster, total));
+        for host in hosts(cluster) {
+            let (state, detail) = condition(host);
+            let detail =
+                match detail.rsplit_once(": ").map(|(stage, percent)| (stage, percent.trim_end_matches('%').parse())) {
+                    Some((stage, Ok(percent))) => {
+                        format!("{stage}: {}%", u64::min(percent, 100) / STEP_PERCENT * STEP_PERCENT)
+                    }
+                    _ => detail,
+                };
+            let words = [host_name(host), address(host), state, detail].map(|word| text::plain(&word));
+            let line = words.iter().filter(|word| !word.is_empty()).map(String::as_str).collect::<Vec<_>>().join("  ");
+            note(at(host, "/id").to_owned(), format!("  {line}"));
+        }
+        lines
+    }
+}
+
+fn put(text: &str) {
+    // A terminal that went away does not end an installation.
+    let _ = stderr().write_all(text.as_bytes()).and_then(|()| stderr().flush());
+}
+
+/// The first IPv4 address of a host, else its first address.
+pub(super) fn address(host: &Value) -> String {
+    let interfaces = control::inventory(host).map(|inventory| inventory.interfaces).unwrap_or_default();
+    let all = |v6: bool| {
+        interfaces
+            .iter()
+            .flat_map(move |nic| if v6 { &nic.ipv6_addresses } else { &nic.ipv4_addresses })
+            .next()
+            .cloned()
+    };
+    let first = all(false).or_else(|| all(true)).unwrap_or_default();
+    first.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// In a word, and what it waits for.
+fn condition(host: &Value) -> (String, String) {
+    let status = at(host, "/status");
+    let stage = control::stage(host);
+    let blocking = || {
+        let found = text::validations(at(host, "/validations_info"));
+        let mut failed = found
+            .iter()
+            .filter(|one| one.status == "failure")
+            .chain(found.iter().filter(|one| one.stands_in_the_way()));
+        failed.next().map(|one| one.message.clone()).unwrap_or_default()
+    };
+    let info = || at(host, "/status_info").to_owned();
+    let (word, detail) = match status {
+        "discovering" => ("found", "reports its hardware".to_owned()),
+        "insufficient" | "pending-for-input" => ("not ready", blocking()),
+        "known" => ("ready", String::new()),
+        "disconnected" => ("silent", "no contact: is it switched on, and on the network?".to_owned()),
+        "preparing-for-installation" | "preparing-successful" => ("preparing", info()),
+        "installing" | "installing-in-progress" if stage.is_empty() => ("installing", String::new()),
+        "installing" | "installing-in-progress" => ("installing", stage),
+        "installing-pending-user-action" => ("needs you", info()),
+        "installed" | "added-to-existing-cluster" => ("installed", String::new()),
+        "error" => ("failed", info()),
+        other => (other, info()),
+    };
+    (word.to_owned(), detail)
+}
+
+/// The rack in a line: what it waits for.
+fn summary(cluster: &Value, total: usize) -> String {
+    let hosts = hosts(cluster);
+    let count = |status: &str| hosts.iter().filter(|host| at(host, "/status") == status).count();
+    let ready = count("known");
+    let text = match at(cluster, "/status") {
+        "insufficient" | "pending-for-input" | "ready" if hosts.len() < total => {
+            format!("{} of {total} machines have registered: boot the others from the ISO", hosts.len())
+        }
+        "insufficient" | "pending-for-input" | "ready" if hosts.len() > total => {
+            format!(
+                "{} machines have registered, {total} are planned: `landfall host delete` removes those that are not the rack's",
+                hosts.len()
+            )
+        }
+        "insufficient" | "pending-for-input" if ready < total => format!("{ready} of {total} machines are ready"),
+        "insufficient" | "pending-for-input" => {
+            let found = text::validations(at(cluster, "/validations_info"));
+            let first = found.iter().find(|one| one.stands_in_the_way()).map(|one| one.message.clone());
+            first.unwrap_or_else(|| at(cluster, "/status_info").to_owned())
+        }
+        "ready" => "all machines are ready: the installation starts".to_owned(),
+        "preparing-for-installation" => "preparing the installation".to_owned(),
+        "installing" | "installing-pending-user-action" | "finalizing" => {
+            let done = count("installed");
+            format!(
+                "installing: {} %, {done} of {total} machines are done",
+                number_at(cluster, "/progress/total_percentage")
+            )
+        }
+        "installed" | "adding-hosts" => format!("all {total} machines are installed"),
+        other => format!("{other}: {}", at(cluster, "/status_info")),
+    };
+    text::plain(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::json;
+
+    fn cluster(status: &str, hosts: Value) -> Value {
+        json!({"name": "rack", "status": status, "status_info": "why", "hosts": hosts, "progress": {"total_percentage": 43}})
+    }
+
+    fn host(status: &str, stage: &str, info: &str) -> Value {
+        let inventory = json!({"hostname": "n1", "interfaces": [{"ipv4_addresses": ["10.0.2.15/24"], "ipv6_addresses": ["fe80::1/64"]}]});
+        json!({"id": "1", "status": status, "inventory": inventory.to_string(),
+            "progress": {"current_stage": stage, "progress_info": info, "installation_percentage": 40}})
+    }
+
+    #[test]
+    fn the_summary_says_what_is_waited_for() {
+        let one = || json!([host("known", "", "")]);
+        for (cluster, total, part) in [
+            (cluster("insufficient", json!([])), 3, "0 of 3 machines have registered: boot the others"),
+            (cluster("ready", one()), 1, "the installation starts"),
+            (cluster("insufficient", one()), 0, "1 machines have registered, 0 are planned"),
+            (cluster("insufficient", json!([host("discovering", "", "")])), 1, "0 of 1 machines are ready"),
+            (cluster("installing", one()), 1, "installing: 43 %, 0 of 1 machines are done"),
+            (cluster("error", one()), 1, "error: why"),
+        ] {
+            let text = summary(&cluster, total);
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_names_its_first_failed_check() {
+        let checks = json!({"network": [
+            {"id": "a", "status": "pending", "message": "wait"}, {"id": "b", "status": "failure", "message": "No route"}]});
+        let mut host = host("insufficient", "", "");
+        host["validations_info"] = checks.to_string().into();
+        assert_eq!(condition(&host), ("not ready".to_owned(), "No route".to_owned()));
+        assert_eq!(address(&host), "10.0.2.15");
+    }
+
+    #[test]
+    fn a_terminal_is_redrawn_in_place() {
+        let mut live = Live::new(true, Some(80));
+        let now = cluster("installing", json!([host("installing-in-progress", "Writing image to disk", "55%")]));
+        let first = live.picture(Duration::from_secs(61), &now, 1);
+        assert!(first.starts_with("\x1b[?7l1m  installing: 43 %"), "{first:?}");
+        assert!(first.contains("n1       10.0.2.15  installing  40 %  Writing image to disk: 55%"), "{first}");
+        assert!(
+            live.picture(Duration::from_secs(62), &now, 1).starts_with("\x1b[3A\r\x1b[J"),
+            "three lines were drawn"
+        );
+    }
+
+    #[test]
+    fn a_file_gets_changes_only() {
+        let mut live = Live::new(false, None);
+        let at =
+            |info: &str| cluster("installing", json!([host("installing-in-progress", "Writing image to disk", info)]));
+        let first = live.changes(&at("51%"), 1);
+        assert!(first.ends_with("\n  n1  10.0.2.15  installing  Writing image to disk: 50%\n"), "{first}");
+        assert_eq!(live.changes(&at("70%"), 1), "");
+        assert!(live.changes(&at("75%"), 1).contains("75%"));
+    }
+
+    #[test]
+    fn what_a_host_says_moves_no_cursor() {
+        let mut evil = host("error", "", "");
+        evil["status_info"] = "a\x1b[2Jb".into();
+        let mut live = Live::new(false, None);
+        assert!(!live.changes(&cluster("error", json!([evil])), 1).contains('\x1b'));
+    }
+}

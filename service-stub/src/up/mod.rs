@@ -1,0 +1,326 @@
+//! `landfall up`: one command from images to a rack of installed nodes.
+//!
+//! It makes a plan of a rack ([`plan`]), starts `landfall serve` with it ([`service`]), puts the discovery ISO where it can be booted from
+//! ([`stick`], [`machines`]), and shows how far each machine is ([`live`]) until all are installed. The service starts the installation
+//! itself, as soon as the rack is complete and ready. All that is lasting is in one directory, where a second `up` continues.
+
+mod images;
+mod live;
+mod machines;
+mod plan;
+mod service;
+mod stick;
+
+use crate::control::{Console, Session, host_name, on_interrupt};
+use crate::rendezvous::Rendezvous;
+use crate::text::{self, at};
+use anyhow::{Context, bail, ensure};
+use api::endpoint::{GET_CLUSTER, GET_IMAGE_URL};
+use kernel::order;
+use live::Live;
+use machines::Machines;
+use serde_json::{Value, json};
+use std::{
+    env,
+    io::{IsTerminal, stderr},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The installation failed or was cancelled.
+const EXIT_FAILED: u8 = 3;
+/// Between two looks at the cluster.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+const AFTER_HELP: &str = "\
+Examples:
+  landfall up                             # three machines, Fedora CoreOS
+  landfall up --vms 3                     # three virtual machines of QEMU
+  landfall up --hosts 1 --iso live.iso --image metal.raw.xz
+  landfall up --init                      # write rack.toml, with comments
+  landfall up --rack rack.toml --stick /dev/sdX
+  landfall up --down                      # end the virtual machines
+
+Ctrl-C stops the service; machines keep running, and a second `landfall up`
+continues. Exit codes: 0 all installed, 1 cannot continue, 2 wrong usage,
+3 the installation failed or was cancelled, 130 Ctrl-C.";
+
+/// Install a rack: one command from images to nodes
+///
+/// Starts the service, makes a cluster and the ISO that its machines boot from, shows how far each machine is and what it waits for,
+/// installs all of them when they are complete and ready, and ends with their addresses. What is not given is found: a live ISO and an
+/// image of Fedora CoreOS are downloaded, and the SSH key is that of the user.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Up {
+    /// Machines: 1, or 3 and more [default: 3]
+    #[arg(long, value_name = "COUNT", conflicts_with = "vms")]
+    hosts: Option<u64>,
+
+    /// The rack's plan: a rack.toml, or a directory of manifests (AgentConfig, install-config, those of zero-touch provisioning)
+    /// [default: rack.toml in this directory, if it exists]
+    #[arg(long, value_name = "PATH")]
+    rack: Option<PathBuf>,
+
+    /// Write rack.toml into this directory, with a comment on each setting, and end
+    #[arg(long, conflicts_with_all = ["rack", "down", "stick"])]
+    init: bool,
+
+    /// Name of the rack [default: rack]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Public SSH key of the user core [default: the first of ~/.ssh/id_*.pub]
+    #[arg(long, value_name = "FILE")]
+    ssh_key: Option<PathBuf>,
+
+    /// Live ISO that the machines boot from; an agent is delivered to one that has none [default: Fedora CoreOS, downloaded]
+    #[arg(long, value_name = "FILE")]
+    iso: Option<PathBuf>,
+
+    /// Image that is installed [default: Fedora CoreOS, downloaded]
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+
+    /// Stream of Fedora CoreOS to download: stable, testing or next
+    #[arg(long, value_name = "NAME", default_value = "stable")]
+    stream: String,
+
+    /// Directory with the files of a control plane, as openshift-install makes them. Without it no control plane is brought up
+    #[arg(long, value_name = "DIR")]
+    cluster_files: Option<PathBuf>,
+
+    /// Where everything is stored [default: ~/.local/state/landfall/NAME]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+
+    /// Address and port of the service [default: 0.0.0.0:8090, with --vms 127.0.0.1:8090; another port where that is taken]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// URL at which machines reach the service [default: this machine's address]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// Write the discovery ISO to this disk; everything on it is lost
+    #[arg(long, value_name = "DEVICE")]
+    stick: Option<PathBuf>,
+
+    /// Do not ask before the stick is overwritten
+    #[arg(long, requires = "stick")]
+    yes: bool,
+
+    /// Make this many virtual machines with QEMU, in a network of their own: 1, or 3 to 9. They use KVM where that works
+    #[arg(long, value_name = "COUNT", value_parser = vms)]
+    vms: Option<u8>,
+
+    /// Memory of each virtual machine, MiB
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(256..))]
+    vm_memory: u32,
+
+    /// Disk of each virtual machine, GiB; it takes the space that is used
+    #[arg(long, value_name = "GIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    vm_disk: u64,
+
+    /// End the virtual machines of an earlier `up --vms`, and remove the rack's directory
+    #[arg(long)]
+    down: bool,
+
+    /// Print the nodes as JSON when all are installed
+    #[arg(long)]
+    json: bool,
+}
+
+fn vms(text: &str) -> Result<u8, &'static str> {
+    match text.parse() {
+        Ok(count @ (1 | 3..=9)) => Ok(count),
+        _ => Err("give 1, or 3 to 9"),
+    }
+}
+
+impl Up {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if self.init {
+            return plan::init(Path::new(crate::rendezvous::RACK_FILE)).map(|()| ExitCode::SUCCESS);
+        }
+        let directory = self.directory()?;
+        if self.down {
+            return machines::down(&directory).map(|()| ExitCode::SUCCESS);
+        }
+        Console::standard(|console| self.up(&directory, console))
+    }
+
+    fn directory(&self) -> anyhow::Result<PathBuf> {
+        if let Some(directory) = &self.state_dir {
+            return std::path::absolute(directory).context("--state-dir");
+        }
+        let name = self.name.as_deref().unwrap_or("rack");
+        ensure!(
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
+            "--name '{name}': use letters, digits and hyphens"
+        );
+        let home = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let state = home("XDG_STATE_HOME").or_else(|| Some(home("HOME")?.join(".local/state")));
+        Ok(state.context("HOME is not set: give --state-dir")?.join("landfall").join(name))
+    }
+
+    fn up(&self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let mut live = Live::new(stderr().is_terminal(), console.width);
+        if self.vms.is_some() {
+            machines::check()?;
+        }
+        let stick = self.stick.as_deref().map(|path| stick::Stick::choose(path, self.yes)).transpose()?;
+        let plan = plan::prepare(self, directory)?;
+        live.say(&format!("the rack is in {}", directory.display()));
+        let rendezvous = Rendezvous::new(plan.rack, None);
+        let images = images::find(self, directory, &mut live)?;
+        let service = service::Running::start(self, directory, &plan.directory, &images)?;
+        let stop = service::Stop(service.clone());
+        let machines_run = self.vms.is_some();
+        let end = on_interrupt({
+            let service = service.clone();
+            move || {
+                service.stop();
+                eprintln!("\nlandfall: stopped; `landfall up` continues");
+                if machines_run {
+                    eprintln!(
+                        "The virtual machines keep running; `landfall up --down` ends them and removes their disks"
+                    );
+                }
+            }
+        })?;
+        live.say(&format!("the service is at {}: name any, password by", service.url()));
+        live.say(&format!("  landfall serve token --state-dir {}", service.state_dir().display()));
+        let session = service.session()?;
+        let iso = self.fetch_iso(&session, &rendezvous, directory, &service)?;
+        let machines = match self.vms {
+            Some(count) => {
+                live.say(&format!(
+                    "starting {count} virtual machines; their consoles are in {}",
+                    machines::place(directory).display()
+                ));
+                Some(Machines::start(directory, count, self.vm_memory, self.vm_disk << 30, &iso)?)
+            }
+            None => {
+                say_how_to_boot(&mut live, &iso, stick.is_none());
+                None
+            }
+        };
+        if let Some(stick) = stick {
+            stick.write(&iso, &mut live)?;
+        }
+        let last = follow(&session, &rendezvous, &mut live, &service)?;
+        drop((end, stop));
+        match at(&last, "/status") {
+            "installed" | "adding-hosts" => self.done(console, &last, machines.as_ref())?,
+            _ => {
+                failed(&last, &service).iter().for_each(|line| live.say(line));
+                return Ok(ExitCode::from(EXIT_FAILED));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Stores the discovery ISO in the rack's directory.
+    fn fetch_iso(
+        &self,
+        session: &Session,
+        rendezvous: &Rendezvous,
+        directory: &Path,
+        service: &service::Running,
+    ) -> anyhow::Result<PathBuf> {
+        let document = session.client.document(&GET_IMAGE_URL.at(&[&rendezvous.infra_env]))?;
+        // The address is that of the machines, which this one need not have.
+        let url = at(&document, "/url");
+        let path =
+            url.find("://").and_then(|scheme| url[scheme + 3..].find('/').map(|slash| &url[scheme + 3 + slash..]));
+        let path = path.with_context(|| format!("the service names '{}' for its ISO", api::http::public_url(url)))?;
+        let to = directory.join(format!("{}.iso", rendezvous.rack.cluster.name));
+        let mut quiet = std::io::sink();
+        let mut nowhere = Console { out: &mut quiet, width: None };
+        crate::control::download::url(session, &mut nowhere, &format!("{}{path}", service.url()), Some(&to))?;
+        Ok(to)
+    }
+
+    fn done(&self, console: &mut Console, cluster: &Value, machines: Option<&Machines>) -> anyhow::Result<()> {
+        let mut nodes = Vec::new();
+        for host in hosts(cluster) {
+            let address = live::address(host);
+            let login = match machines.map(|machines| machines.forward_ssh(&address)) {
+                Some(Ok(port)) => format!("ssh -p {port} core@127.0.0.1"),
+                Some(Err(error)) => format!("not reachable from here: {error:#}"),
+                None => format!("ssh core@{address}"),
+            };
+            nodes.push((host_name(host), address, crate::control::role(host), login));
+        }
+        if self.json {
+            let nodes: Vec<Value> = nodes
+                .iter()
+                .map(|(name, address, role, login)| json!({"name": name, "address": address, "role": role, "login": login}))
+                .collect();
+            return console.json(&json!({"schema_version": 1, "cluster": at(cluster, "/name"), "nodes": nodes}));
+        }
+        let mut table = crate::control::table::Table::new(&["NODE", "ADDRESS", "ROLE", "LOG IN"]);
+        nodes.into_iter().for_each(|(name, address, role, login)| table.row([name, address, role, login]));
+        console.table(&table)
+    }
+}
+
+fn say_how_to_boot(live: &mut Live, iso: &Path, with_stick: bool) {
+    live.say(&format!("boot the machines from {}", iso.display()));
+    if with_stick {
+        live.say("  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers");
+    }
+}
+
+/// The hosts of a cluster, by name.
+fn hosts(cluster: &Value) -> Vec<&Value> {
+    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
+    order::sort_by_key(&mut hosts, |host| host_name(host));
+    hosts
+}
+
+/// Shows the rack until it is installed, or will not be.
+fn follow(
+    session: &Session,
+    rendezvous: &Rendezvous,
+    live: &mut Live,
+    service: &service::Running,
+) -> anyhow::Result<Value> {
+    let started = Instant::now();
+    loop {
+        match session.client.document(&GET_CLUSTER.at(&[&rendezvous.cluster])) {
+            Ok(cluster) => {
+                let status = at(&cluster, "/status");
+                if matches!(status, "installed" | "adding-hosts" | "error" | "cancelled") {
+                    live.show(started.elapsed(), &cluster, rendezvous.rack.total);
+                    return Ok(cluster);
+                }
+                live.show(started.elapsed(), &cluster, rendezvous.rack.total);
+            }
+            Err(error) => {
+                if let Some(why) = service.ended() {
+                    bail!("the service ended: {why}");
+                }
+                tracing::debug!("the service does not answer: {error}");
+            }
+        }
+        thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// Which host failed and why, and where to look next.
+fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
+    let mut lines = vec![format!("the installation ended: {}", text::plain(at(cluster, "/status_info")))];
+    for host in hosts(cluster) {
+        if matches!(at(host, "/status"), "error" | "cancelled") {
+            lines.push(format!("  {}: {}", host_name(host), text::plain(at(host, "/status_info"))));
+        }
+    }
+    lines.push(format!("logs of the hosts are in {}/logs", service.state_dir().display()));
+    lines.push(format!("the service's log is {}", service.log().display()));
+    lines
+}

@@ -1,0 +1,189 @@
+//! The service that `up` starts, a process of this program.
+
+use super::{Up, images::Images};
+use crate::auth::{Claims, Scheme, keys, keys::SigningKey, token};
+use crate::control::Session;
+use anyhow::{Context, bail};
+use api::Timestamp;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The service's own directory, in the rack's.
+pub(super) const STATE: &str = "service";
+/// Where it listened before: ISOs carry its port.
+const ADDRESS: &str = "address";
+const PORT: u16 = 8090;
+/// The rack is small, and somebody looks on.
+const POLL_INTERVAL_S: &str = "5";
+/// The user's token outlives a long evening.
+const TOKEN_S: i64 = 24 * 3600;
+/// A service that is asked to end does so within this time.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+const MAX_LOG_BYTES: u64 = 4096;
+/// This machine, from inside a virtual one.
+const HOST_OF_GUESTS: &str = "10.0.2.2";
+
+/// What a machine must have to run an operating system, not a control plane.
+const REQUIREMENTS: &str = r#"[{"version": "default",
+    "master": {"cpu_cores": 1, "ram_mib": 900, "disk_size_gb": 4}, "arbiter": {"cpu_cores": 1, "ram_mib": 900, "disk_size_gb": 4},
+    "worker": {"cpu_cores": 1, "ram_mib": 900, "disk_size_gb": 4}, "sno": {"cpu_cores": 1, "ram_mib": 900, "disk_size_gb": 4}}]"#;
+
+/// A service that runs.
+#[derive(Clone)]
+pub(super) struct Running {
+    child: Arc<Mutex<Child>>,
+    url: String,
+    state_dir: PathBuf,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts it, and waits until it listens.
+    pub(super) fn start(up: &Up, directory: &Path, plan: &Path, images: &Images) -> anyhow::Result<Self> {
+        let state_dir = directory.join(STATE);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&state_dir)
+            .with_context(|| format!("cannot make {}", state_dir.display()))?;
+        SigningKey::keep(&state_dir)?;
+        let log = directory.join("service.log");
+        let log_file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
+        let log_file = log_file.with_context(|| format!("cannot write {}", log.display()))?;
+        let listen = match up.listen {
+            Some(listen) => listen,
+            None => listen_address(directory, up.vms.is_some())?,
+        };
+        let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+        command.arg("serve").arg("--state-dir").arg(&state_dir).arg("--rendezvous").arg(plan);
+        command.args(["--auth", "local", "--auth-key"]).arg(state_dir.join(keys::FILE));
+        command.args(["--listen", &listen.to_string(), "--poll-interval", POLL_INTERVAL_S]);
+        command.arg("--iso").arg(&images.iso).arg("--image").arg(&images.image);
+        if !images.has_agent {
+            command.arg("--deliver-agent");
+        }
+        let url = up.url.clone().or_else(|| up.vms.map(|_| format!("http://{HOST_OF_GUESTS}:{}", listen.port())));
+        if let Some(url) = url {
+            command.args(["--url", &url]);
+        }
+        match &up.cluster_files {
+            Some(files) => drop(command.arg("--cluster-files").arg(files)),
+            None => {
+                let requirements = directory.join("requirements.json");
+                fs::write(&requirements, REQUIREMENTS)
+                    .with_context(|| format!("cannot write {}", requirements.display()))?;
+                command.arg("--requirements").arg(requirements);
+            }
+        }
+        command.env_remove("LANDFALL_SERVE_URL").env_remove("LANDFALL_AUTH").env_remove("LANDFALL_LISTEN");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file);
+        let mut child = command.spawn().context("cannot start the service")?;
+        let listens = child.stdout.take().and_then(listening);
+        let Some(address) = listens else {
+            let _ = child.wait();
+            bail!("the service did not start: {}", last_line(&log));
+        };
+        let address =
+            if address.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address };
+        let url = format!("http://{address}");
+        Ok(Self { child: Arc::new(Mutex::new(child)), url, state_dir, log })
+    }
+
+    /// Where this machine reaches it.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// A session of a user who may do everything.
+    pub(super) fn session(&self) -> anyhow::Result<Session> {
+        let key = SigningKey::keep(&self.state_dir)?;
+        let exp = Some(Timestamp::now().unix_seconds().saturating_add(TOKEN_S));
+        let claims = Claims { auth_scheme: Scheme::UserAuth, exp, ..Claims::default() };
+        let token = token::sign(&key, &claims).context("the system gives no random numbers")?;
+        Session::to(&self.url, &token)
+    }
+
+    /// Why it ended by itself; none while it runs.
+    pub(super) fn ended(&self) -> Option<String> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.try_wait().ok().flatten().map(|_| last_line(&self.log))
+    }
+
+    /// Ends it. What it acknowledged is on disk.
+    pub(super) fn stop(&self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let pid = i32::try_from(child.id()).map(nix::unistd::Pid::from_raw);
+        if let (Ok(None), Ok(pid)) = (child.try_wait(), pid) {
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + STOP_LIMIT;
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = child.kill();
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Ends the service with the scope it is in.
+pub(super) struct Stop(pub(super) Running);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The address it says it listens on. Further lines are read, so that it never writes into a closed pipe.
+fn listening(stdout: ChildStdout) -> Option<SocketAddr> {
+    let mut lines = BufReader::new(stdout).lines();
+    let address =
+        lines.by_ref().map_while(Result::ok).find_map(|line| line.strip_prefix("listening on http://")?.parse().ok());
+    thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    address
+}
+
+/// That of the first start; then the usual port if it is free, else a free one.
+fn listen_address(directory: &Path, is_local: bool) -> anyhow::Result<SocketAddr> {
+    let path = directory.join(ADDRESS);
+    if let Ok(text) = fs::read_to_string(&path) {
+        return text.trim().parse().with_context(|| format!("{} has no address in it: remove it", path.display()));
+    }
+    let ip = if is_local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    let free = TcpListener::bind((ip, PORT)).or_else(|_| TcpListener::bind((ip, 0)));
+    let address = free.and_then(|socket| socket.local_addr()).context("no port to listen on is free")?;
+    fs::write(&path, address.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(address)
+}
+
+fn last_line(path: &Path) -> String {
+    let read = || {
+        let mut file = fs::File::open(path)?;
+        let len = file.metadata()?.len();
+        file.seek(SeekFrom::Start(len.saturating_sub(MAX_LOG_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = read().unwrap_or_default();
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
+    format!("{} ({})", crate::text::plain(line.trim_start_matches("landfall: error: ")), path.display())
+}
