@@ -73,14 +73,6 @@ commands! {
         "wait" Wait(control::wait::Wait) Acts;
         "completion" Completion(Completion) Prints;
     }
-
-    fn logging(&self) -> Logging {
-        match self {
-            // It shows what happens itself; the service's log is a file.
-            Self::Up(_) => Logging { runs_for_long: false, ..Logging::default() },
-            _ => Logging::default(),
-        }
-    }
 }
 
 /// Print a script that completes our commands in a shell

@@ -1,6 +1,6 @@
 //! The live ISO and the image: given, downloaded before, or downloaded.
 
-use super::{Up, live::Live};
+use super::{live::Live, stored::Stored};
 use anyhow::{Context, ensure};
 use rootfs_overlay::bake::iso::IsoFile;
 use std::{
@@ -17,14 +17,14 @@ pub(super) struct Images {
     pub(super) has_agent: bool,
 }
 
-pub(super) fn find(up: &Up, directory: &Path, live: &mut Live) -> anyhow::Result<Images> {
-    let iso = match &up.iso {
+pub(super) fn find(stored: &Stored, stream: &str, directory: &Path, live: &mut Live) -> anyhow::Result<Images> {
+    let iso = match &stored.iso {
         Some(iso) => iso.clone(),
-        None => download(up, directory, "iso", live)?,
+        None => download(stream, directory, "iso", live)?,
     };
-    let image = match &up.image {
+    let image = match &stored.image {
         Some(image) => image.clone(),
-        None => download(up, directory, "raw.xz", live)?,
+        None => download(stream, directory, "raw.xz", live)?,
     };
     fs::File::open(&image).with_context(|| format!("cannot read the image {}", image.display()))?;
     let opened = IsoFile::open(&iso).with_context(|| format!("{} is not a live ISO", iso.display()))?;
@@ -33,13 +33,13 @@ pub(super) fn find(up: &Up, directory: &Path, live: &mut Live) -> anyhow::Result
 }
 
 /// By our own command, which checks signatures, takes what is there, and shows its progress.
-fn download(up: &Up, directory: &Path, format: &str, live: &mut Live) -> anyhow::Result<PathBuf> {
+fn download(stream: &str, directory: &Path, format: &str, live: &mut Live) -> anyhow::Result<PathBuf> {
     let images = directory.join("images");
     fs::create_dir_all(&images).with_context(|| format!("cannot make {}", images.display()))?;
-    live.say(&format!("downloading Fedora CoreOS, stream {}: {format}", up.stream));
+    live.say(&format!("downloading Fedora CoreOS, stream {}: {format}", stream));
     let program = std::env::current_exe().context("cannot find this program")?;
     let output = Command::new(program)
-        .args(["download", "--stream", &up.stream, "--platform", "metal", "--format", format, "--directory"])
+        .args(["download", "--stream", stream, "--platform", "metal", "--format", format, "--directory"])
         .arg(&images)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

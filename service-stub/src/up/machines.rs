@@ -3,6 +3,7 @@
 //! The first machine's process has the network's gateway, which gives addresses and reaches the service, and a wire to each other
 //! machine. The others have only their wire. So the network ends at this machine, and needs no privileges.
 
+use super::stored::{self, Stored};
 use crate::text;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
@@ -12,10 +13,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, TcpListener},
-    os::{
-        fd::AsRawFd,
-        unix::{fs::DirBuilderExt, net::UnixStream},
-    },
+    os::{fd::AsRawFd, unix::net::UnixStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -24,6 +22,9 @@ use std::{
 
 const DIRECTORY: &str = "vms";
 const QEMU: &str = if cfg!(target_arch = "aarch64") { "qemu-system-aarch64" } else { "qemu-system-x86_64" };
+/// What a live system of CoreOS and its installed one need, with room.
+const MEMORY_MIB: u32 = 4096;
+const DISK_GIB: u64 = 20;
 const KVM: &str = "/dev/kvm";
 /// QEMU answers between two guest instructions.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -31,7 +32,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 /// A process that is asked to end does so.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// What our directory holds, so that `--down` removes nothing else.
-const FILES: [&str; 7] = ["plan", "service", "images", DIRECTORY, "service.log", "requirements.json", "address"];
+const FILES: [&str; 7] = ["plan", "service", "images", DIRECTORY, "service.log", "requirements.json", stored::FILE];
 
 /// The machines of a rack.
 pub(super) struct Machines {
@@ -60,25 +61,17 @@ pub(super) fn check() -> anyhow::Result<()> {
 
 impl Machines {
     /// Starts those that don't run.
-    pub(super) fn start(
-        directory: &Path,
-        count: u8,
-        memory_mib: u32,
-        disk_bytes: u64,
-        iso: &Path,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn start(directory: &Path, count: u8, stored: &Stored, iso: &Path) -> anyhow::Result<Self> {
         let directory = place(directory);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+        super::make(&directory)?;
         let machines = Self { directory };
         let names: Vec<String> = (1..=count).map(|number| format!("node-{number}")).collect();
         // Without the first, which has the gateway, the others have no network.
         if names.first().is_some_and(|first| machines.qmp(first).is_err()) {
             names.iter().try_for_each(|name| machines.end(name))?;
         }
+        let memory_mib = stored.vm_memory.unwrap_or(MEMORY_MIB);
+        let disk_bytes = stored.vm_disk.unwrap_or(DISK_GIB) << 30;
         for (index, name) in names.iter().enumerate() {
             if machines.qmp(name).is_err() {
                 let machine = Machine { index, count: names.len(), memory_mib, directory: &machines.directory, iso };

@@ -10,6 +10,7 @@ mod machines;
 mod plan;
 mod service;
 mod stick;
+mod stored;
 
 use crate::control::{Console, Session, host_name, on_interrupt};
 use crate::rendezvous::Rendezvous;
@@ -22,13 +23,16 @@ use machines::Machines;
 use serde_json::{Value, json};
 use std::{
     env,
+    fs::DirBuilder,
     io::{IsTerminal, stderr},
     net::SocketAddr,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
+use stored::Stored;
 
 /// The installation failed or was cancelled.
 const EXIT_FAILED: u8 = 3;
@@ -117,13 +121,13 @@ pub struct Up {
     #[arg(long, value_name = "COUNT", value_parser = vms)]
     vms: Option<u8>,
 
-    /// Memory of each virtual machine, MiB
-    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(256..))]
-    vm_memory: u32,
+    /// Memory of each virtual machine, MiB [default: 4096]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
+    vm_memory: Option<u32>,
 
-    /// Disk of each virtual machine, GiB; it takes the space that is used
-    #[arg(long, value_name = "GIB", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
-    vm_disk: u64,
+    /// Disk of each virtual machine, GiB; it takes the space that is used [default: 20]
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    vm_disk: Option<u64>,
 
     /// End the virtual machines of an earlier `up --vms`, and remove the rack's directory
     #[arg(long)]
@@ -167,42 +171,45 @@ impl Up {
         Ok(state.context("HOME is not set: give --state-dir")?.join("landfall").join(name))
     }
 
-    fn up(&self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
+    fn up(self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut live = Live::new(stderr().is_terminal(), console.width);
-        if self.vms.is_some() {
+        let mut stored = Stored::read(&self, directory)?;
+        if stored.vms.is_some() {
             machines::check()?;
         }
         let stick = self.stick.as_deref().map(|path| stick::Stick::choose(path, self.yes)).transpose()?;
-        let plan = plan::prepare(self, directory)?;
-        live.say(&format!("the rack is in {}", directory.display()));
+        make(directory)?;
+        let plan = plan::prepare(&self, &stored, directory)?;
+        live.say(&format!("the rack is in {}", shown(directory)));
         let rendezvous = Rendezvous::new(plan.rack, None);
-        let images = images::find(self, directory, &mut live)?;
-        let service = service::Running::start(self, directory, &plan.directory, &images)?;
+        let images = images::find(&stored, &self.stream, directory, &mut live)?;
+        stored.listen = Some(service::listen_address(&stored)?);
+        stored.write(directory)?;
+        let service = service::Running::start(&stored, directory, &plan.directory, &images)?;
         let stop = service::Stop(service.clone());
-        let machines_run = self.vms.is_some();
+        let machines_run = stored.vms.is_some();
         let end = on_interrupt({
             let service = service.clone();
             move || {
+                eprintln!("\nlandfall: stopping the service; `landfall up` continues");
                 service.stop();
-                eprintln!("\nlandfall: stopped; `landfall up` continues");
                 if machines_run {
-                    eprintln!(
-                        "The virtual machines keep running; `landfall up --down` ends them and removes their disks"
-                    );
+                    eprintln!("virtual machines keep running; `landfall up --down` ends them and removes the rack");
                 }
             }
         })?;
-        live.say(&format!("the service is at {}: name any, password by", service.url()));
-        live.say(&format!("  landfall serve token --state-dir {}", service.state_dir().display()));
+        live.say(&format!("its page is {}; any name, and the password is printed by", service.url()));
+        live.say(&format!("  landfall serve token --state-dir {}", shown(service.state_dir())));
         let session = service.session()?;
         let iso = self.fetch_iso(&session, &rendezvous, directory, &service)?;
-        let machines = match self.vms {
+        let machines = match stored.vms {
             Some(count) => {
+                let machines = Machines::start(directory, count, &stored, &iso)?;
                 live.say(&format!(
-                    "starting {count} virtual machines; their consoles are in {}",
-                    machines::place(directory).display()
+                    "{count} virtual machines run; consoles: {}/*.console",
+                    shown(&machines::place(directory))
                 ));
-                Some(Machines::start(directory, count, self.vm_memory, self.vm_disk << 30, &iso)?)
+                Some(machines)
             }
             None => {
                 say_how_to_boot(&mut live, &iso, stick.is_none());
@@ -269,8 +276,23 @@ impl Up {
     }
 }
 
+/// A path as people write it.
+fn shown(path: &Path) -> String {
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.components().count() > 1);
+    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}
+
+/// Others read nothing of a rack.
+fn make(directory: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))
+}
+
 fn say_how_to_boot(live: &mut Live, iso: &Path, with_stick: bool) {
-    live.say(&format!("boot the machines from {}", iso.display()));
+    live.say(&format!("boot the machines from {}", shown(iso)));
     if with_stick {
         live.say("  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers");
     }
@@ -320,7 +342,7 @@ fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
             lines.push(format!("  {}: {}", host_name(host), text::plain(at(host, "/status_info"))));
         }
     }
-    lines.push(format!("logs of the hosts are in {}/logs", service.state_dir().display()));
-    lines.push(format!("the service's log is {}", service.log().display()));
+    lines.push(format!("logs of the hosts: {}/logs", shown(service.state_dir())));
+    lines.push(format!("log of the service: {}", shown(service.log())));
     lines
 }

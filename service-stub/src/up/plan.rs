@@ -1,12 +1,12 @@
 //! The plan of the rack: from options, a small file, or manifests.
 
-use super::{Up, machines};
+use super::{Up, machines, stored::Stored};
 use crate::rendezvous::{self, RACK_FILE, Rack};
 use anyhow::{Context, bail, ensure};
 use std::{
     env, fs,
     io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 use toml::{Table, Value};
@@ -70,18 +70,18 @@ pub(super) fn init(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Reads what is given, and puts a small plan where the service finds it.
-pub(super) fn prepare(up: &Up, directory: &Path) -> anyhow::Result<Plan> {
-    let given = up.rack.clone().or_else(|| Some(PathBuf::from(RACK_FILE)).filter(|path| path.exists()));
-    let manifests = given.as_deref().filter(|path| path.is_dir());
-    if let Some(manifests) = manifests {
+pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Result<Plan> {
+    let plans = directory.join("plan");
+    // A second `up` continues with what the first one found.
+    let before = [PathBuf::from(RACK_FILE), plans.join(RACK_FILE)].into_iter().find(|path| path.exists());
+    let given = up.rack.clone().or(before);
+    if let Some(manifests) = &stored.manifests {
         ensure!(
             up.hosts.is_none() && up.name.is_none() && up.ssh_key.is_none(),
             "{} says what the rack is: --hosts, --name and --ssh-key go with a rack.toml only",
             manifests.display()
         );
-        let manifests = std::path::absolute(manifests)?;
-        let rack = read(&manifests)?;
-        return Ok(Plan { directory: manifests, rack });
+        return Ok(Plan { directory: manifests.clone(), rack: read(manifests)? });
     }
     let mut table = match &given {
         Some(path) => {
@@ -94,13 +94,8 @@ pub(super) fn prepare(up: &Up, directory: &Path) -> anyhow::Result<Plan> {
         }
         None => Table::new(),
     };
-    complete(up, directory, &mut table)?;
-    let plans = directory.join("plan");
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&plans)
-        .with_context(|| format!("cannot make {}", plans.display()))?;
+    complete(up, stored.vms, directory, &mut table)?;
+    super::make(&plans)?;
     let text = table.to_string();
     let path = plans.join(RACK_FILE);
     match fs::read_to_string(&path) {
@@ -123,13 +118,13 @@ fn read(directory: &Path) -> anyhow::Result<Rack> {
 }
 
 /// Adds what options say, and what can be found out.
-fn complete(up: &Up, directory: &Path, table: &mut Table) -> anyhow::Result<()> {
-    let hosts = up.vms.map(u64::from).or(up.hosts);
+fn complete(up: &Up, vms: Option<u8>, directory: &Path, table: &mut Table) -> anyhow::Result<()> {
+    let hosts = up.hosts.or(vms.map(u64::from));
     match hosts {
         Some(hosts) => drop(table.insert("hosts".into(), Value::Integer(i64::try_from(hosts)?))),
         None => drop(table.entry("hosts").or_insert(Value::Integer(3))),
     }
-    if let Some(count) = up.vms {
+    if let Some(count) = vms {
         let machine = |(name, mac): (String, String)| {
             Value::Table([("mac".to_owned(), mac.into()), ("name".to_owned(), name.into())].into_iter().collect())
         };

@@ -1,6 +1,6 @@
 //! The service that `up` starts, a process of this program.
 
-use super::{Up, images::Images};
+use super::{images::Images, stored::Stored};
 use crate::auth::{Claims, Scheme, keys, keys::SigningKey, token};
 use crate::control::Session;
 use anyhow::{Context, bail};
@@ -9,7 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -19,8 +19,6 @@ use std::{
 
 /// The service's own directory, in the rack's.
 pub(super) const STATE: &str = "service";
-/// Where it listened before: ISOs carry its port.
-const ADDRESS: &str = "address";
 const PORT: u16 = 8090;
 /// The rack is small, and somebody looks on.
 const POLL_INTERVAL_S: &str = "5";
@@ -48,21 +46,16 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts it, and waits until it listens.
-    pub(super) fn start(up: &Up, directory: &Path, plan: &Path, images: &Images) -> anyhow::Result<Self> {
+    pub(super) fn start(stored: &Stored, directory: &Path, plan: &Path, images: &Images) -> anyhow::Result<Self> {
         let state_dir = directory.join(STATE);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&state_dir)
-            .with_context(|| format!("cannot make {}", state_dir.display()))?;
-        SigningKey::keep(&state_dir)?;
+        super::make(&state_dir)?;
+        // The service is to have it; people who look on need not know.
+        let quiet = tracing::subscriber::NoSubscriber::default();
+        tracing::subscriber::with_default(quiet, || SigningKey::keep(&state_dir))?;
         let log = directory.join("service.log");
         let log_file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
         let log_file = log_file.with_context(|| format!("cannot write {}", log.display()))?;
-        let listen = match up.listen {
-            Some(listen) => listen,
-            None => listen_address(directory, up.vms.is_some())?,
-        };
+        let listen = stored.listen.context("no address to listen on")?;
         let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
         command.arg("serve").arg("--state-dir").arg(&state_dir).arg("--rendezvous").arg(plan);
         command.args(["--auth", "local", "--auth-key"]).arg(state_dir.join(keys::FILE));
@@ -71,11 +64,12 @@ impl Running {
         if !images.has_agent {
             command.arg("--deliver-agent");
         }
-        let url = up.url.clone().or_else(|| up.vms.map(|_| format!("http://{HOST_OF_GUESTS}:{}", listen.port())));
+        let url =
+            stored.url.clone().or_else(|| stored.vms.map(|_| format!("http://{HOST_OF_GUESTS}:{}", listen.port())));
         if let Some(url) = url {
             command.args(["--url", &url]);
         }
-        match &up.cluster_files {
+        match &stored.cluster_files {
             Some(files) => drop(command.arg("--cluster-files").arg(files)),
             None => {
                 let requirements = directory.join("requirements.json");
@@ -162,16 +156,14 @@ fn listening(stdout: ChildStdout) -> Option<SocketAddr> {
 }
 
 /// That of the first start; then the usual port if it is free, else a free one.
-fn listen_address(directory: &Path, is_local: bool) -> anyhow::Result<SocketAddr> {
-    let path = directory.join(ADDRESS);
-    if let Ok(text) = fs::read_to_string(&path) {
-        return text.trim().parse().with_context(|| format!("{} has no address in it: remove it", path.display()));
+pub(super) fn listen_address(stored: &Stored) -> anyhow::Result<SocketAddr> {
+    if let Some(listen) = stored.listen.filter(|listen| listen.port() != 0) {
+        return Ok(listen);
     }
-    let ip = if is_local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-    let free = TcpListener::bind((ip, PORT)).or_else(|_| TcpListener::bind((ip, 0)));
-    let address = free.and_then(|socket| socket.local_addr()).context("no port to listen on is free")?;
-    fs::write(&path, address.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(address)
+    let any = if stored.vms.is_some() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+    let wanted = stored.listen.unwrap_or(SocketAddr::from((any, PORT)));
+    let free = TcpListener::bind(wanted).or_else(|_| TcpListener::bind((wanted.ip(), 0)));
+    free.and_then(|socket| socket.local_addr()).context("no port to listen on is free")
 }
 
 fn last_line(path: &Path) -> String {
