@@ -50,7 +50,7 @@ pub struct Wipe {
     /// How far to go
     #[arg(long, value_name = "LEVEL", default_value = "signatures", value_parser = level)]
     level: Level,
-    /// First take down what lies on the disk: LVM volumes, RAID arrays, opened encryption, the top first
+    /// First take down idle devices on the disk, from the top: LVM volumes, RAID arrays, unlocked encryption
     ///
     /// Such devices of an earlier life come up by themselves when a system starts, and keep the disk in use. Only what nobody
     /// uses goes: if anything of it is mounted, swap, or open in a program, the command says what, and changes nothing. Other

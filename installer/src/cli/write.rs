@@ -163,7 +163,7 @@ Partitions in use on /dev/disk/by-id/b:
             (ImageError::TooShort { bytes: 9 }.into(), "decoding first MiB of image: the image has 9 bytes, "),
             (
                 ImageError::SectorSize { image: 512, disk: 4096 }.into(),
-                "source has sector size 512 but destination has sector size 4096: the image is made for",
+                "source has sector size 512 but destination has sector size 4096: the image is for",
             ),
             (
                 DecodeError::Trailing { format: Format::Gzip, offset: 7 }.into(),
@@ -171,7 +171,7 @@ Partitions in use on /dev/disk/by-id/b:
             ),
             (
                 DecodeError::Verify(VerifyError::NoSignature { at: "x.sig".into(), source: None }).into(),
-                "GPG verification failure: x.sig holds no detached signature",
+                "GPG verification failure: x.sig contains no detached signature",
             ),
         ];
         for (failure, start) in table {
