@@ -157,7 +157,7 @@ fn an_installer_s_command_line_is_that_of_an_installation() {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = installer_apart(&words);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let missing = "--role needs the disk: --boot-device";
+    let missing = "--role needs --boot-device";
     assert!(text(&output.stderr).contains(missing), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains(missing), "its log has it too: {}", text(&output.stdout));
     let output = installer_apart(&["--role", "auto-assign", "--boot-device=/dev/sdz"]);
