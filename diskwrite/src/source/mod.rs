@@ -61,7 +61,7 @@ pub enum SourceError {
         offset: u64,
         source: Box<ureq::Error>,
     },
-    #[error("{url}: the response broke off at byte {offset}")]
+    #[error("{url}: the reply broke off at byte {offset}")]
     Body {
         /// Without secrets.
         url: String,

@@ -50,7 +50,7 @@ pub enum KubeError {
         /// Its reason, cut to a line.
         message: String,
     },
-    #[error("{method} {path}: no response from the Kubernetes API at {server}")]
+    #[error("{method} {path}: no reply from the Kubernetes API at {server}")]
     Transport {
         method: Method,
         /// Request path, without query.
@@ -61,7 +61,7 @@ pub enum KubeError {
     },
     /// An answer of another form. What is in it may be secret.
     #[error(
-        "{method} {path}: the response ({len} bytes) does not match the Kubernetes API, at line {line}, column {column}"
+        "{method} {path}: the reply ({len} bytes) does not match the Kubernetes API, at line {line}, column {column}"
     )]
     Decode {
         /// Request method.
