@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_told_in_words() {
+    fn differences_are_given_in_words() {
         for (seconds, text) in [
             (0, None),
             (29, None),

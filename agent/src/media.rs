@@ -140,7 +140,7 @@ garbage
     }
 
     #[test]
-    fn a_lost_medium_is_told_from_none() {
+    fn a_lost_medium_is_distinguished_from_none() {
         let dir = std::env::temp_dir().join(format!("landfall-media-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let media = Media { mount_point: dir.join("iso"), mountinfo: dir.join("mountinfo") };

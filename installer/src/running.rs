@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A holder in a process of its own.
+    /// A holder in its own process.
     fn holder(path: &Path, script: &str) -> Child {
         let mut command = Command::new("flock");
         command.arg("-n").arg(path).args(["/bin/sh", "-c", script]).process_group(0);

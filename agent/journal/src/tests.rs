@@ -95,7 +95,7 @@ fn an_entry_that_is_damaged_is_left_out_and_the_others_are_not() {
 }
 
 #[test]
-fn what_is_no_journal_or_too_new_is_said() {
+fn other_files_and_newer_journals_are_reported() {
     let (_, faults) = journal(&[b"short"], &Query::everything(), Range::default());
     assert_eq!(faults, ["f0: is not a journal file"]);
     let mut file = FORMS[0].file(1, &RECORDS).bytes;

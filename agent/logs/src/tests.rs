@@ -91,7 +91,7 @@ fn part(request: &Request) -> &[u8] {
 }
 
 #[test]
-fn the_service_is_told_and_gets_the_archive_also_at_the_second_attempt() {
+fn the_service_gets_progress_and_the_archive_also_at_the_second_attempt() {
     let directory = TempDir::new().unwrap();
     let server = server(&[(2, 503)]);
     let report = send::send(&settings(&server.url, places(&directory), true)).unwrap();

@@ -15,7 +15,7 @@ pub(super) fn systemctl(host: &dyn Host, args: &[&str], cancel: &Cancel) -> Resu
 
 /// `active`, `inactive`, `failed`, `activating`, …
 ///
-/// `is-active` would say the same, but with an exit status that can't be told from systemctl's own failure.
+/// `is-active` would say the same, but with an exit status like that of systemctl's own failure.
 pub(super) fn state(host: &dyn Host, unit: &str, cancel: &Cancel) -> Result<String, ProgramError> {
     systemctl(host, &["show", "-P", "ActiveState", unit], cancel)
 }

@@ -35,7 +35,7 @@ pub(super) struct RoleArgs {
     #[arg(long, value_name = "UUID", help_heading = ROLE, requires = "role")]
     host_id: Option<HostId>,
     /// The disk to install to. Its contents are destroyed
-    // A requirement counts for nothing where it conflicts with what is there.
+    // A requirement is ignored where it conflicts with a given argument.
     #[arg(long, value_name = "DEVICE", help_heading = ROLE, requires = "role", conflicts_with_all = ["dest_device", "disk"])]
     boot_device: Option<String>,
     /// Control plane hosts of the cluster; 1 for a single node
@@ -121,7 +121,7 @@ impl Install {
             boot_device,
             check_cvo: args.check_cluster_version,
             cluster_id,
-            // What a worker joins is there, or made by others.
+            // A worker joins what exists, or what others make.
             control_plane_count: if role == HostRole::Worker { 0 } else { args.control_plane_count },
             controller_image: args.controller_image.clone(),
             coreos_image: text(&args.coreos_image),
