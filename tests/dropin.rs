@@ -64,16 +64,11 @@ fn what_is_missing_ends_as_with_the_real_programs() {
         ("free_addresses", &["[]", "[]"], 255, "free_addresses takes exactly one argument"),
         ("free_addresses", &["not json"], 255, ""),
         ("disk_speed_check", &["{}"], 255, ""),
-        ("installer", &["--dry-run"], 1, "installer: it does not pretend an installation at the service"),
-        ("installer", &["--installer-args", "-n"], 2, "installer: --installer-args is not a JSON list of texts\n"),
+        ("installer", &["--dry-run"], 1, "installer: it cannot pretend an installation to the service"),
+        ("installer", &["--installer-args", "-n"], 2, "installer: --installer-args is not a JSON list of strings\n"),
         ("installer", &["--control-plane-count=many"], 2, "invalid value \"many\" for flag -control-plane-count"),
-        (
-            "assisted-installer-controller",
-            &[],
-            1,
-            "assisted-installer-controller: there is no controller in this program",
-        ),
-        ("assisted-installer-controller", &["-h"], 1, "assisted-installer-controller: there is no controller"),
+        ("assisted-installer-controller", &[], 1, "assisted-installer-controller: this program has no controller"),
+        ("assisted-installer-controller", &["-h"], 1, "assisted-installer-controller: this program has no"),
         ("agnet", &["--url=x"], 2, "error: unexpected argument '--url'"),
         (
             "agnet",
@@ -157,7 +152,7 @@ fn an_installer_s_command_line_is_that_of_an_installation() {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = installer_apart(&words);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let missing = "--role needs the disk: --boot-device";
+    let missing = "--role needs --boot-device";
     assert!(text(&output.stderr).contains(missing), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains(missing), "its log has it too: {}", text(&output.stdout));
     let output = installer_apart(&["--role", "auto-assign", "--boot-device=/dev/sdz"]);

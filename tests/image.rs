@@ -101,7 +101,7 @@ fn a_container_of_the_image_can_do_what_units_and_daemonsets_start_there() {
     let agent = container(&command.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(
         (agent.status.code(), text(&agent.stderr).as_str()),
-        (Some(1), "agent: --url is required and was not given, or is empty\n")
+        (Some(1), "agent: --url is required, but missing or empty\n")
     );
     let inventory = container(&["inventory"]);
     assert!(inventory.stdout.starts_with(b"{") && inventory.status.success(), "{}", text(&inventory.stderr));

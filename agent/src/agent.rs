@@ -38,14 +38,14 @@ pub fn poll_only(settings: &Settings, registered: &Registered, stop: &Cancel) ->
     loop {
         let end = poll(&client, registered, &mut steps, &outbox, &status, settings.pace, stop);
         tracing::info!(?end, "polling ended");
-        // Whoever registers us was told as well; until then nothing may change.
+        // Our registrar gets the same answer; until then nothing may change.
         if end != End::Unknown || status.wait(stop, jittered(settings.pace.refused, 20)) {
             return Ok(());
         }
     }
 }
 
-/// Runs until stopped, or until another program is there to go on as ([`upgrade::become_staged`]).
+/// Runs until stopped, or until another program is staged to replace this one ([`upgrade::become_staged`]).
 pub fn run(settings: &Settings, stop: &Cancel) -> Result<End, AgentError> {
     let pace = settings.pace;
     let settings = Arc::new(settings.clone());
@@ -55,7 +55,7 @@ pub fn run(settings: &Settings, stop: &Cancel) -> Result<End, AgentError> {
     let mut steps = Scheduler::new(settings.clone(), outbox.clone(), status.clone(), stop.clone());
     status.ready();
     while let Some(registered) = register(&settings, &status, stop)? {
-        // A registered host starts from nothing in the service's eyes.
+        // For the service a registered host starts from nothing.
         outbox.flush_cache();
         let client = Client::new(&settings.client_config(&registered.agent_version), RetryPolicy::Agent);
         let client = client.map_err(RegisterError::Client)?;
@@ -65,7 +65,7 @@ pub fn run(settings: &Settings, stop: &Cancel) -> Result<End, AgentError> {
         if end == End::Unknown && status.wait(stop, jittered(pace.refused, 20)) {
             break;
         }
-        // A running installation is its thread's here, and would end unheard in another program.
+        // A running installation belongs to its thread here, and would end unreported in another program.
         if end == End::Upgraded && upgrade::is_staged() && !steps.runs(&StepType::Install) {
             return Ok(End::Upgraded);
         }

@@ -1,4 +1,4 @@
-//! A freshly installed node tells the service that it is up: `Joined`, then `Done`.
+//! A freshly installed node reports to the service that it is up: `Joined`, then `Done`.
 
 use crate::{
     pace::jittered,
@@ -9,7 +9,7 @@ use api::{Client, HostProgress, HostStage, RetryPolicy};
 use kernel::Cancel;
 use std::error::Error;
 
-/// Reports until `Done` is accepted, however long that takes: nobody is there to press a key. Only unusable settings
+/// Reports until `Done` is accepted, however long that takes: there is no user to press a key. Only unusable settings
 /// are an error.
 pub fn run(settings: &Settings, stop: &Cancel) -> Result<(), RegisterError> {
     // The installer's requests, which these continue, carry no agent version.
@@ -27,12 +27,12 @@ pub fn run(settings: &Settings, stop: &Cancel) -> Result<(), RegisterError> {
     let mut joined = false;
     loop {
         if !joined {
-            // A conflict may say that the host is past this stage, which `Done` will tell.
+            // A conflict may mean that the host is past this stage, which `Done` will show.
             joined = put(HostStage::Joined).is_ok();
         }
         let pause = match put(HostStage::Done) {
             Ok(()) => return Ok(()),
-            // The service has to change first: its cluster, its infra-env, its mind.
+            // Something must change at the service first: its cluster or its infra-env.
             Err(error) if error.status().is_some_and(|status| (400..500).contains(&status)) => settings.pace.refused,
             Err(_) => settings.pace.interval,
         };

@@ -63,9 +63,9 @@ const PASSED_ON: [&str; 20] = [
     "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR",
 ];
-/// Tells a child which step it carries out; its log then leaves the time to ours.
+/// Gives a child the id of its step; its log then has no times, as ours has.
 const STEP_VARIABLE: &str = "LANDFALL_STEP";
-/// Tells it the type of that step.
+/// Gives it the type of that step.
 pub(crate) const TYPE_VARIABLE: &str = "LANDFALL_STEP_TYPE";
 
 /// How a child ended, in the words of a reply.
@@ -94,20 +94,21 @@ enum Cut {
 
 /// Runs `program` as `run` says for the step `step_id` of type `kind`, and waits for it.
 pub fn run(program: &Path, run: &Run, kind: &StepType, step_id: &str, limits: Limits, stop: &Cancel) -> Outcome {
-    run_telling(program, run, kind, step_id, limits, stop, |_| ())
+    run_with_start(program, run, kind, step_id, limits, stop, |_| ())
 }
 
-/// As [`run`]; `tell` gets the child's process id as soon as there is one.
-pub(crate) fn run_telling(
+/// As [`run`]; `on_start` gets the child's process id once it has started.
+pub(crate) fn run_with_start(
     program: &Path,
     run: &Run,
     kind: &StepType,
     step_id: &str,
     limits: Limits,
     stop: &Cancel,
-    tell: impl FnOnce(u32),
+    on_start: impl FnOnce(u32),
 ) -> Outcome {
-    let started = command(program, run, kind, step_id).and_then(|command| Watched::start(command, run, limits, tell));
+    let started =
+        command(program, run, kind, step_id).and_then(|command| Watched::start(command, run, limits, on_start));
     let mut watched = match started {
         Ok(watched) => watched,
         Err(error) => return Outcome::failed(format!("cannot start {}: {error}", program.display())),
@@ -120,7 +121,7 @@ pub(crate) fn run_telling(
 /// Where this process is a step of the agent's, holds it to the rules of its type for good. To be called while it has one thread.
 pub fn enter_if_step() -> Result<(), ConfineError> {
     let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
-    // Every text is a type: one without a name of its own gets the narrowest rules.
+    // Every text is a type: an unknown one gets the narrowest rules.
     let kind = api::json::from_value(name.into()).unwrap_or(StepType::Execute);
     confine::enter(steps::privileges(&kind).reach, &Named::from_environment())
 }
@@ -207,13 +208,13 @@ struct Watched {
 }
 
 impl Watched {
-    fn start(mut command: Command, run: &Run, limits: Limits, tell: impl FnOnce(u32)) -> io::Result<Self> {
+    fn start(mut command: Command, run: &Run, limits: Limits, on_start: impl FnOnce(u32)) -> io::Result<Self> {
         let (outputs, [stdout, stderr]) =
             Outputs::apart([Keep::Start(limits.stdout_bytes), Keep::End(limits.stderr_bytes)])?;
         let child = command.stdout(stdout).stderr(stderr).spawn()?;
         // It has our copies of the pipes' other ends.
         drop(command);
-        tell(child.id());
+        on_start(child.id());
         let mut watched = Self { child, outputs: outputs.relaying_errors(relay) };
         if let Some(mut pipe) = watched.child.stdin.take() {
             let input = run.stdin.clone();
@@ -258,11 +259,11 @@ impl Watched {
             }
         }
         // Blocked in the kernel, on a device that does not answer, say. It ends when it can, as our zombie; steps of its type
-        // must go on.
-        Err(io::Error::other("it does not end even when killed: blocked in the kernel"))
+        // must continue.
+        Err(io::Error::other("it does not end even when killed; it is blocked in the kernel"))
     }
 
-    /// The child leads a group of its own, with all it started in it.
+    /// The child leads its own group, with all it started in it.
     fn signal_group(&self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(-pid), signal);
@@ -355,7 +356,7 @@ mod tests {
         let outcome = script("exec yes", None);
         assert_eq!(outcome, Outcome::failed_with(-1, "the step was ended: it printed more than 1000 bytes"));
         let outcome = script("yes | head -c 5000 >&2", None);
-        assert_eq!(outcome.exit_code, 0, "a long log is no flood: {outcome:?}");
+        assert_eq!(outcome.exit_code, 0, "a long log is not a flood: {outcome:?}");
     }
 
     #[test]

@@ -31,21 +31,21 @@ const CA_FILE: &str = "ca.pem";
 
 /// Register this host with the service and do what it asks
 ///
-/// Runs until it is killed, which is safe at any time. Failures of the network or the service are retried for ever;
-/// where the service refuses the host (401, 403, 404, 409), every five minutes.
+/// Runs until it is killed, which is safe at any time. Failures of the network or the service are retried for ever; if the
+/// service refuses the host (401, 403, 404, 409), every five minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What is not given here comes from the environment (LANDFALL_URL, LANDFALL_INFRA_ENV_ID, LANDFALL_CACERT, LANDFALL_INSECURE, \
+Settings not given here come from the environment (LANDFALL_URL, LANDFALL_INFRA_ENV_ID, LANDFALL_CACERT, LANDFALL_INSECURE, \
 LANDFALL_AGENT_VERSION, LANDFALL_HOST_ID, LANDFALL_INTERVAL, LANDFALL_RENDEZVOUS, LANDFALL_RENDEZVOUS_KEY, LANDFALL_RENDEZVOUS_UNSIGNED; the token: PULL_SECRET_TOKEN; proxies: HTTP_PROXY, HTTPS_PROXY, \
 NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmware or QEMU: `landfall agent config --help` \
 has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
   PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
-  landfall agent --rendezvous 192.168.7.10   # one of the rack's own hosts serves
-  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same, wherever it is
+  landfall agent --rendezvous 192.168.7.10   # a host of the rack runs the service
+  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same, found by multicast DNS
   landfall agent config        # what is in force, and from where
-  landfall agent status        # how the agent of this host is
+  landfall agent status        # the state of this host's agent
   landfall agent beacon        # on the installed node, with the variables set")]
 pub struct Agent {
     #[command(flatten)]
@@ -56,10 +56,10 @@ pub struct Agent {
     /// Seconds between attempts to register (60, if nothing else is configured)
     #[arg(long, value_name = "SECONDS")]
     interval: Option<String>,
-    /// Seconds between attempts where the service refuses the host (401, 403, 404, 409), which only people can change
+    /// Seconds between attempts if the service refuses the host (401, 403, 404, 409), which only people can change
     #[arg(long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
     refused_interval: String,
-    /// Seconds that an answer of the service may take as a whole
+    /// Seconds that a reply of the service may take as a whole
     #[arg(long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
     answer_timeout: String,
     /// Seconds that an inventory or a check of the network may take before it is ended (an inventory at most 180)
@@ -68,17 +68,17 @@ pub struct Agent {
     /// Leave an installed host running instead of rebooting it into its new system
     #[arg(long)]
     no_reboot: bool,
-    /// Keep a file status.json in this directory, for `landfall agent status`
+    /// Write status.json to this directory, for `landfall agent status`
     #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
     state_dir: Option<PathBuf>,
-    /// Where to ask for the service and the infra-env, for as long as it takes: the host of the rack that has this address
-    /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns`: the one that tells where it is by multicast DNS
+    /// Where to ask for the service and the infra-env, for as long as it takes: a host of the rack by its address
+    /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns` for the one that multicast DNS announces
     #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
     rendezvous: Option<String>,
-    /// Public key that the service's answer must be signed with: a file, PEM text, or its base64
+    /// Public key for the signature of the service's answer: a file, PEM text, or its base64
     #[arg(long, value_name = "KEY")]
     rendezvous_key: Option<String>,
-    /// Believe whoever answers first to `--rendezvous mdns`
+    /// Trust the first answer to `--rendezvous mdns`, from any host
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     rendezvous_unsigned: Option<String>,
     #[command(flatten)]
@@ -111,26 +111,26 @@ struct ServiceArgs {
     config: Option<PathBuf>,
 }
 
-/// Of the real agent; also as single words with one dash where the program is called `agent`.
+/// Of the real agent; also with one dash if the program is called `agent`.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Where the log goes")]
+#[command(next_help_heading = "Logging")]
 struct LogArgs {
-    /// To the journal too, with TAG=agent, where there is one
+    /// Log to the journal, with TAG=agent, if there is one
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = switch)]
     with_journal_logging: bool,
-    /// To the end of /var/log/agent_registration.log
+    /// Append the log to /var/log/agent_registration.log
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
     with_text_logging: bool,
-    /// To standard error, or with a file to standard output
+    /// Log to standard error, or with a file to standard output
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", value_parser = switch)]
     with_stdout_logging: bool,
 }
 
-/// For load tests: thousands of hosts that are one.
+/// For load tests: one machine pretends to be thousands of hosts.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Dry run")]
 struct DryArgs {
-    /// Pretend: checks of others succeed, disks are fast, nothing is installed; the inventory is this machine's
+    /// Pretend: checks of other hosts succeed, disks are fast, nothing is installed; the inventory is this machine's
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = switch)]
     dry_run: bool,
     /// Identity of the pretended host
@@ -152,7 +152,7 @@ struct DryArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Poll for a host that is registered already (--host-id); end when it has to register again
+    /// Poll for a host that is already registered (--host-id); end when it must register again
     Poll,
     /// On the installed node: report the stages 'Joined' and 'Done', retrying until the service accepts them
     Beacon,
@@ -177,7 +177,7 @@ impl Agent {
             _ => self.configured()?,
         };
         if settings.token.is_empty() {
-            tracing::warn!("there is no token: only a service without authentication will accept this host");
+            tracing::warn!("no token: only a service without authentication will accept this host");
         }
         // Nothing is worth saving at the end, so signals just end the process, and with it the steps.
         let stop = Cancel::default();
@@ -188,11 +188,14 @@ impl Agent {
         match self.command {
             Some(Command::Poll) => agent::poll_only(&settings, &registered(&settings)?, &stop)?,
             Some(Command::Beacon) => beacon::run(&settings, &stop)?,
-            // Only a program that is no good comes back from there.
+            // This returns only if the program is unfit.
             _ => {
                 while agent::run(&settings, &stop)? == End::Upgraded {
                     if let Err(error) = upgrade::become_staged() {
-                        tracing::error!(error = &error as &dyn std::error::Error, "this agent stays");
+                        tracing::error!(
+                            error = &error as &dyn std::error::Error,
+                            "cannot become the new agent, continuing as this one"
+                        );
                     }
                 }
             }
@@ -239,12 +242,12 @@ impl Agent {
         if let Some((place, trust)) = config.rendezvous()? {
             let ca_file = self.state_directory().join(CA_FILE);
             let found = rendezvous::find(&place, trust, &config.http(&ca_file)?, &Cancel::default())?;
-            config.found(&found.context("nobody waits for the rendezvous any longer")?);
+            config.found(&found.context("stopped waiting for the rendezvous")?);
         }
         let resolved = config.resolve()?;
         if !resolved.proxies.is_empty() {
             return Err(ourselves::go_on_as(Path::new(ourselves::PROGRAM), &resolved.proxies))
-                .context("cannot start anew with the configured proxies");
+                .context("cannot restart with the configured proxies");
         }
         for (key, value) in config.values() {
             tracing::info!(%key, value = value.display(key), source = %value.source, "configured");
@@ -308,14 +311,14 @@ impl DryArgs {
     }
 }
 
-/// The names of a host that somebody else has registered.
+/// The ids of a host that another process has registered.
 fn registered(settings: &Settings) -> anyhow::Result<Registered> {
     let host_id = settings.host_id.context("no host to poll for: give --host-id or set LANDFALL_HOST_ID")?;
     let (infra_env_id, agent_version) = (settings.infra_env_id, settings.agent_version.clone());
     Ok(Registered { infra_env_id, host_id, agent_version })
 }
 
-/// What is there and not blank: units set variables to nothing.
+/// A value that is not blank: units set variables to nothing.
 fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
@@ -332,7 +335,7 @@ fn switch(text: &str) -> anyhow::Result<bool> {
     match text.trim().to_lowercase().as_str() {
         "1" | "t" | "true" => Ok(true),
         "" | "0" | "f" | "false" => Ok(false),
-        _ => bail!("true or false is wanted here, not '{text}'"),
+        _ => bail!("expected true or false, not '{text}'"),
     }
 }
 

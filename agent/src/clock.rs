@@ -8,10 +8,13 @@ const EARLIEST: i64 = 1_704_067_200;
 /// A smaller difference may be the way an answer took.
 pub(crate) const NOTEWORTHY_S: u64 = 30;
 
-/// What is wrong with a clock that says `now`, as far as that shows without asking anybody.
+/// What is wrong with a clock that says `now`, as far as that shows without a reference.
 pub(crate) fn implausible(now: Timestamp) -> Option<String> {
     (now.unix_seconds() < EARLIEST).then(|| {
-        format!("the clock says {now}, which can't be: certificates will look not yet valid until it is set (chronyc makestep, or the firmware's set-up)")
+        format!(
+            "the clock says {now}, which is wrong: certificates will look not yet valid until it is set (chronyc makestep, or \
+             the firmware's setup)"
+        )
     })
 }
 
@@ -51,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_are_told_in_words() {
+    fn differences_are_given_in_words() {
         for (seconds, text) in [
             (0, None),
             (29, None),

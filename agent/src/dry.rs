@@ -1,7 +1,7 @@
 //! Dry runs, for load tests: hosts that are only pretended (docs/compatibility.md#dry-run).
 //!
 //! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
-//! with one interface, which has the pretended host's addresses. All that is not named here is done in earnest.
+//! with one interface, which has the pretended host's addresses. All that is not named here is really done.
 
 use api::{HostId, Inventory};
 use kernel::Cancel;
@@ -10,7 +10,7 @@ use std::{path::PathBuf, time::Duration};
 /// As often as the real one.
 const MARKER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A pretended host. What isn't given is this machine's.
+/// A pretended host. Missing values are this machine's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRun {
     pub host_id: Option<HostId>,

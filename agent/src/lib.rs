@@ -1,7 +1,7 @@
 //! The agent of a discovered host: registers it with the service, polls for instructions and runs each in a child process
 //! of the same program, so that a step that crashes, hangs or floods its output harms nothing but itself.
 //!
-//! It has no state of its own and needs no farewell: killing it at any time is fine, and it starts over.
+//! It has no state: killing it at any time is fine, and it starts over.
 
 pub mod agent;
 pub mod beacon;

@@ -37,14 +37,14 @@ impl Default for Media {
 /// The medium is gone; the text is the reply's.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// The device is not there.
+    /// The device is missing.
     #[error("cannot access the media (ISO) - media was likely disconnected: {}: {error}", device.display())]
     Access {
         device: PathBuf,
         /// Cause. Part of the text, since the text is all the service gets.
         error: io::Error,
     },
-    /// The device is there and gives nothing.
+    /// The device exists, but can't be read.
     #[error("cannot read from the media (ISO) - media was likely disconnected: {}: {error}", device.display())]
     Read {
         device: PathBuf,
@@ -54,7 +54,7 @@ pub enum MediaError {
 }
 
 impl Media {
-    /// Reads from the medium. Fine when there is none: not every live system keeps it.
+    /// Reads from the medium. Fine if there is none: not every live system has it mounted.
     pub fn check(&self) -> Result<(), MediaError> {
         if !self.mount_point.exists() {
             return Ok(());
@@ -69,7 +69,7 @@ impl Media {
         match source_of(&mounts, &self.mount_point) {
             Some(device) => read_in_time(device),
             None => {
-                tracing::debug!(mount_point = %self.mount_point.display(), "no device is mounted there, not checking it");
+                tracing::debug!(mount_point = %self.mount_point.display(), "no live medium is mounted, not checking it");
                 Ok(())
             }
         }
@@ -82,7 +82,7 @@ fn source_of(mountinfo: &str, mount_point: &Path) -> Option<PathBuf> {
     mounts.next_back().map(|mount| mount.source).filter(|source| source.starts_with("/dev")).map(PathBuf::from)
 }
 
-/// A medium that hangs is as lost as one that fails; its reader is left behind until the kernel lets it go.
+/// A medium that hangs is as lost as one that fails; its reader stays until the kernel releases it.
 fn read_in_time(device: PathBuf) -> Result<(), MediaError> {
     let (done, result) = mpsc::channel();
     let reader = device.clone();
@@ -92,7 +92,7 @@ fn read_in_time(device: PathBuf) -> Result<(), MediaError> {
     match spawned.map(|_| result.recv_timeout(READ_LIMIT)) {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(MediaError::Read { device, error: io::ErrorKind::TimedOut.into() }),
-        // No thread to be had says nothing of the medium.
+        // A thread that can't be started says nothing of the medium.
         Err(_) => Ok(()),
     }
 }
@@ -140,7 +140,7 @@ garbage
     }
 
     #[test]
-    fn a_lost_medium_is_told_from_none() {
+    fn a_lost_medium_is_distinguished_from_none() {
         let dir = std::env::temp_dir().join(format!("landfall-media-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let media = Media { mount_point: dir.join("iso"), mountinfo: dir.join("mountinfo") };

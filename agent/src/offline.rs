@@ -21,20 +21,20 @@ use std::{
 const PORT: &str = "/dev/virtio-ports/org.landfall.agent";
 const SCHEMA_VERSION: u32 = 1;
 const DEADLINE: Duration = Duration::from_secs(300);
-/// How long a port may take nothing.
+/// How long a port may accept nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Write what the agent would report to a file or a virtio-serial port, without a service
 ///
-/// One JSON document a line: {"schema_version": 1, "host_id", "at", "kind", "exit_code", "document", "error"}. The kinds are
-/// `inventory` (as the service gets it), `report` (as `landfall report --json` has it) and `ntp` (chronyd's sources of time). Where
-/// the exit code is not 0, document is null and error says why.
+/// One JSON document per line: {"schema_version": 1, "host_id", "at", "kind", "exit_code", "document", "error"}. The kinds are
+/// `inventory` (as the service gets it), `report` (as `landfall report --json` has it) and `ntp` (chronyd's sources of time). If
+/// the exit code is not 0, document is null and error gives the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
-  0  all is written
-  1  something could not be found out, which its line says, or nothing could be written
+  0  everything was written
+  1  a document is missing, as its line says, or nothing could be written
   2  wrong usage
 
 Examples:
@@ -100,7 +100,7 @@ fn line(host_id: HostId, kind: &'static str, step: &StepType, run: &Run) -> Line
     let document = match serde_json::from_slice(outcome.output.as_bytes()) {
         Ok(document) if exit_code == 0 => Some(document),
         Err(cause) if exit_code == 0 => {
-            (exit_code, error) = (-1, format!("what it printed is not JSON: {cause}"));
+            (exit_code, error) = (-1, format!("its output is not JSON: {cause}"));
             None
         }
         _ => None,
@@ -129,7 +129,7 @@ fn write(to: &Path, host_id: HostId, text: &[u8]) -> io::Result<()> {
 /// All of it or nothing.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A name that nobody can have put something under.
+    // A name that is certainly not taken.
     let mut draft = tempfile::NamedTempFile::new_in(directory)?;
     draft.write_all(text)?;
     draft.as_file().set_permissions(Permissions::from_mode(0o644))?;
@@ -150,7 +150,7 @@ fn write_port(mut port: impl Write, mut text: &[u8], patience: Duration) -> io::
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if last.elapsed() >= patience {
-                    return Err(io::Error::new(ErrorKind::TimedOut, "nobody reads at its other end"));
+                    return Err(io::Error::new(ErrorKind::TimedOut, "no process reads at its other end"));
                 }
                 thread::sleep(LOOK);
             }

@@ -1,4 +1,4 @@
-//! This very program, which the agent starts for each step, and goes on as when its environment or its version has to change.
+//! This program, which the agent starts for each step, and execs when its environment or its version must change.
 
 use api::Secret;
 use std::{env, io, os::unix::process::CommandExt, path::Path, process::Command};

@@ -51,7 +51,7 @@ fn fingerprint(output: &str) -> Fingerprint {
 }
 
 impl Cache {
-    /// Whether the service has just this already.
+    /// Whether the service already has exactly this.
     fn has(&self, reply: &StepReply, now: Instant, ttl: Duration) -> bool {
         let known = self.0.get(&reply.step_type);
         reply.exit_code == 0
@@ -104,7 +104,7 @@ impl Shared {
     }
 }
 
-/// Posts replies from a thread of its own.
+/// Posts replies from its own thread.
 #[derive(Debug)]
 pub struct Outbox {
     shared: Arc<Shared>,
@@ -119,7 +119,7 @@ impl Outbox {
         Ok(Self { shared, thread })
     }
 
-    /// Sends `reply`, soon and maybe later again, unless the service has it.
+    /// Sends `reply`, with retries, unless the service has it.
     pub fn post(&self, route: Route, reply: StepReply) {
         let now = Instant::now();
         let mut state = self.shared.lock();

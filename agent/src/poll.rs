@@ -18,8 +18,8 @@ use std::{
 /// How often a running upgrade is looked at.
 const UPGRADE_LOOK: Duration = Duration::from_millis(200);
 
-/// What starting, a registration or some trouble took of the program is let go of at the third poll, and again after so many: a host
-/// that waits to be installed has better uses for its memory.
+/// Memory from the start, a registration or failures is released at the third poll, and again after this many: a host
+/// that waits to be installed needs it for other things.
 const RELEASE_AT: u64 = 3;
 const RELEASE_EVERY: u64 = 100;
 
@@ -31,7 +31,7 @@ pub enum End {
     Unknown,
     /// No answer for too long.
     GaveUp,
-    /// Another agent's image has come, and the service was told.
+    /// Another agent's image has arrived, and this was reported to the service.
     Upgraded,
     Stopped,
 }
@@ -80,7 +80,7 @@ pub(crate) fn poll(
     }
 }
 
-/// Until the next poll, or until an upgrade has come and its reply has gone.
+/// Until the next poll, or until an upgrade has arrived and its reply was sent.
 fn wait(
     pause: Duration,
     upgrades: bool,
@@ -111,7 +111,7 @@ fn wait(
     }
 }
 
-/// The service's wish, within reason: none at all would make a busy loop of a broken service, a huge one a lost host.
+/// The service's interval, within limits: without them a broken service could cause a busy loop or a lost host.
 fn pause(seconds: u64, pace: Pace) -> Duration {
     Duration::from_secs(seconds).clamp(pace.poll_min, pace.poll_max)
 }
@@ -137,7 +137,7 @@ fn ask(
             Err(error) => error,
         };
         let cause = &error as &dyn Error;
-        // After an outage the service may have lost what it was told.
+        // After an outage the service may have lost our replies.
         outbox.flush_cache();
         if error.status() == Some(404) {
             status.service_failed(ServiceState::DoesntKnowThisHost, &error, &session);
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_services_wish_is_kept_within_reason() {
+    fn the_services_interval_is_limited() {
         let pace = Pace::default();
         assert_eq!(pause(0, pace), Duration::from_secs(1));
         assert_eq!(pause(60, pace), Duration::from_secs(60));

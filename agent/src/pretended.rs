@@ -12,7 +12,7 @@ pub(crate) fn carry_out(dry: &DryRun, kind: &Kind, step: &Step, run: impl FnOnce
     let result = match kind.dry {
         Dry::Earnest => return run(),
         Dry::Answered(answer) => answer(step),
-        Dry::Refused => Err(format!("this host is only pretended (--dry-run): nothing is done for {}", step.step_type)),
+        Dry::Refused => Err(format!("this host is only pretended (--dry-run): not doing {}", step.step_type)),
         Dry::Edited(edit) => {
             let outcome = run();
             if outcome.exit_code != 0 {

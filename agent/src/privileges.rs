@@ -13,14 +13,14 @@ use libc::c_long;
 /// Bounds of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
-    /// What it keeps of root's power.
+    /// The capabilities of root that it retains.
     pub capabilities: &'static [Capability],
-    /// Memory of its own, bytes (`RLIMIT_DATA` of getrlimit(2)).
+    /// Its memory, bytes (`RLIMIT_DATA` of getrlimit(2)).
     pub memory_bytes: u64,
     /// How much sooner than others the kernel ends it when the machine's memory is short: 0 to 1000 (`oom_score_adj` of proc(5)).
     /// An installation is what all the rest is for.
     pub oom_score_adj: u16,
-    /// Whether it is told of the proxies, whose URLs may hold passwords.
+    /// Whether it gets the proxies, whose URLs may contain passwords.
     pub proxies: bool,
     /// What it may touch.
     pub reach: Reach,
@@ -31,7 +31,7 @@ pub struct Privileges {
 pub enum Reach {
     /// Nothing but this. It executes no program.
     Only(Rules),
-    /// As [`Reach::Only`], but programs and mounts are to be had from an assistant that it forked before.
+    /// As [`Reach::Only`], but with programs and mounts by an assistant that it forked before.
     Assisted(Rules, Assistant),
 }
 
@@ -46,11 +46,11 @@ pub struct Rules {
     pub reads_disks: bool,
     /// Files to change, and directories to create and remove files in.
     pub writes: &'static [&'static str],
-    /// Directories with whole trees to change. They are created where they are missing.
+    /// Directories with whole trees to change. They are created if missing.
     pub trees: &'static [&'static str],
     /// Directories to move files out of.
     pub takes: &'static [&'static str],
-    /// Files to change that are made where they are missing, in directories where it makes nothing else.
+    /// Files to change, or create if missing, in directories where it creates nothing else.
     pub makes: &'static [&'static str],
     /// Whether it writes to the disks that its request names.
     pub writes_its_disks: bool,
@@ -112,7 +112,7 @@ pub enum When {
     Always,
     /// Only where the live system is changed.
     LiveSystemChanges,
-    /// Only where this was there before the step began.
+    /// Only if this existed before the step began.
     There(&'static str),
 }
 
@@ -134,7 +134,7 @@ pub enum Socket {
 }
 
 pub(crate) const SELF: &[&str] = &["/proc/self"];
-/// Who knows names.
+/// Where names are resolved.
 pub(crate) const RESOLVER: &[&str] = &["/etc/resolv.conf", "/etc/hosts"];
 /// What this system trusts.
 pub(crate) const CERTIFICATES: &[&str] = &[
@@ -222,7 +222,7 @@ pub(crate) const IMAGES: Rules = Rules {
 /// Of linux/sockios.h; 64-bit machines share it.
 const SIOCGIFMTU: u64 = 0x8921;
 
-/// A check of a host: small, and worth nothing next to the agent or an installation.
+/// A check of a host: small, and less important than the agent or an installation.
 pub(crate) const CHECK: Privileges = Privileges {
     capabilities: &[],
     memory_bytes: 1 << 30,
@@ -257,7 +257,7 @@ pub(crate) const FETCHES: Privileges = Privileges { proxies: true, reach: Reach:
 pub(crate) const PULLS: Privileges =
     Privileges { capabilities: PODMAN, memory_bytes: 4 << 30, reach: Reach::Assisted(IMAGES, PODMAN_PULLS), ..FETCHES };
 
-/// podman, which pulls and keeps images.
+/// podman, which pulls and stores images.
 pub(crate) const PODMAN_PULLS: Assistant = Assistant {
     programs: &[(
         When::Always,

@@ -26,7 +26,7 @@ const PENDING_USER_ACTION: &str = "installing-pending-user-action";
 pub struct Registered {
     pub infra_env_id: InfraEnvId,
     pub host_id: HostId,
-    /// The agent image the service wants; reported in every poll, or it would ask for an upgrade instead of any step.
+    /// The agent image the service requires; reported in every poll, or it would ask for an upgrade instead of any step.
     pub agent_version: String,
 }
 
@@ -35,7 +35,7 @@ pub struct Registered {
 pub enum Verdict {
     /// May pass by itself.
     Soon,
-    /// Somebody must change something first; the text says what.
+    /// Something must be changed first; the text says what.
     Refused(&'static str),
 }
 
@@ -50,7 +50,7 @@ pub fn verdict(error: &ClientError) -> Verdict {
     }
 }
 
-/// What no waiting helps against.
+/// Failures that waiting does not resolve.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// Unusable URL or CA file.
@@ -81,7 +81,7 @@ pub(crate) fn register(
                 status.registered(registered.infra_env_id, registered.host_id, &registered.agent_version);
                 let action = user_action(&registration.host);
                 if let Some(action) = action {
-                    tracing::warn!(%host_id, action, "the installation goes on only when somebody has done this");
+                    tracing::warn!(%host_id, action, "the installation continues only after this action");
                 }
                 status.user_action(action);
                 status.service_answered(&client);
@@ -118,8 +118,8 @@ pub(crate) fn register(
     }
 }
 
-/// What somebody has to do, in the service's words: this host was installed and started from the discovery medium again, because
-/// that comes before its disk in the firmware's order.
+/// What the user must do, in the service's words: this host was installed and started from the discovery medium again,
+/// because that comes before its disk in the firmware's order.
 fn user_action(host: &Host) -> Option<&str> {
     (host.status == PENDING_USER_ACTION).then_some(host.status_info.as_str())
 }
@@ -150,7 +150,7 @@ fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) 
     let request = match args {
         Some([arg]) => serde_json::from_slice::<NextStepRequest>(arg.as_bytes()).map_err(|error| error.to_string()),
         Some(args) => Err(format!("{} arguments instead of one", args.len())),
-        None => Err("there is none".to_owned()),
+        None => Err("it is missing".to_owned()),
     };
     let valid = |version: &str| !version.is_empty() && version.bytes().all(|b| b.is_ascii_graphic());
     match request {
@@ -159,14 +159,14 @@ fn names(registration: &HostRegistration, settings: &Settings, host_id: HostId) 
                 tracing::info!(
                     wanted = agent_version,
                     ours = settings.agent_version,
-                    "the service wants another agent"
+                    "the service requires another agent"
                 );
             }
             Registered { infra_env_id, host_id, agent_version }
         }
         other => {
             let reason = other.err().unwrap_or_else(|| "agent_version is not an image reference".to_owned());
-            tracing::warn!(reason, "the registration came without a usable next_step_runner_command");
+            tracing::warn!(reason, "the service's reply has no usable next_step_runner_command");
             Registered { infra_env_id: settings.infra_env_id, host_id, agent_version: settings.agent_version.clone() }
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn refusals_are_told_from_trouble() {
+    fn refusals_are_distinguished_from_trouble() {
         let error = |status| ClientError::Status {
             method: "POST".parse().unwrap(),
             path: String::new(),

@@ -66,7 +66,7 @@ impl Scheduler {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).contains(kind)
     }
 
-    /// Whether another agent's image has come since this was asked last, and the reply about it is on its way.
+    /// Whether another agent's image has arrived since the last call, and the reply about it is on its way.
     pub(crate) fn take_upgrade(&self) -> bool {
         self.upgraded.swap(false, Ordering::AcqRel)
     }
@@ -75,10 +75,7 @@ impl Scheduler {
     pub(crate) fn start(&mut self, steps: Vec<Step>, route: &Route) {
         self.threads.retain(|thread| !thread.is_finished());
         if steps.len() > MAX_STEPS {
-            tracing::warn!(
-                count = steps.len(),
-                "the service sent an absurd number of steps, taking the first {MAX_STEPS}"
-            );
+            tracing::warn!(count = steps.len(), "the service sent too many steps, taking the first {MAX_STEPS}");
         }
         for step in steps.into_iter().take(MAX_STEPS) {
             self.start_one(step, route.clone());
@@ -100,7 +97,7 @@ impl Scheduler {
             let _span = tracing::info_span!("step", id = step.step_id).entered();
             let kind = turn.kind.clone();
             let outcome = carry_out(&step, &settings, &route, &status, &stop);
-            // Before the reply: whoever sees it may send the next step of this type at once.
+            // Before the reply: the service may then send the next step of this type at once.
             drop(turn);
             if stop.is_cancelled() {
                 return;
@@ -172,9 +169,9 @@ fn carry_out_here(
     };
     tracing::debug!(?run, "step starts");
     status.step_started(step, run.deadline);
-    let (step_type, tell) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
+    let (step_type, on_start) = (&step.step_type, |pid| status.step_runs_as(&step.step_type, pid));
     let mut outcome =
-        child::run_telling(&settings.program, &run, step_type, &step.step_id, settings.limits, stop, tell);
+        child::run_with_start(&settings.program, &run, step_type, &step.step_id, settings.limits, stop, on_start);
     if outcome.exit_code == 1 {
         outcome.exit_code = kind.failed;
     }

@@ -1,4 +1,4 @@
-//! What the agent is told, and how long things take.
+//! The agent's settings, and how long things take.
 
 use crate::{dry::DryRun, media::Media};
 use api::{ClientConfig, HostId, InfraEnvId, Secret, http::HttpConfig};
@@ -13,7 +13,7 @@ pub struct Settings {
     pub token: Secret,
     /// TLS.
     pub http: HttpConfig,
-    /// Where the host is to be registered.
+    /// Where the host registers.
     pub infra_env_id: InfraEnvId,
     /// Reported version: an image reference.
     pub agent_version: String,
@@ -57,9 +57,9 @@ impl Settings {
 /// Bounds of a child's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A child that prints more has failed: half a document is none.
+    /// A child that prints more has failed: half a document is useless.
     pub stdout_bytes: usize,
-    /// So much is kept of the end of its log.
+    /// How much of the end of its log is retained.
     pub stderr_bytes: usize,
 }
 
@@ -72,7 +72,7 @@ impl Default for Limits {
 /// How long things take; tests make it short.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Between registrations that failed for a cause that may pass.
+    /// Between registrations that failed for a temporary cause.
     pub interval: Duration,
     /// Between attempts the service refused for a cause that only people remove. The real agent gives up for ever there
     /// and must be restarted by hand.
@@ -83,7 +83,7 @@ pub struct Pace {
     pub poll_retry: Duration,
     /// Largest delay after a failed poll.
     pub poll_retry_max: Duration,
-    /// Polls failing for so long end in a new registration.
+    /// Polls failing for this long end in a new registration.
     pub poll_give_up: Duration,
     /// Delay between polls at least, whatever the service says.
     pub poll_min: Duration,

@@ -1,4 +1,4 @@
-//! Going on as another agent, which a step of type `upgrade-agent` brought.
+//! Replacing this agent by another one, which a step of type `upgrade-agent` brought.
 //!
 //! The real agent pulls the image and registers again, which starts the runner that the service wants. Here the image may
 //! hold this very program in another version (its label says so): then the process becomes that. What else the image holds
@@ -16,7 +16,7 @@ use std::{
 
 /// Where it runs from, so that a later one can be staged.
 const CURRENT: &str = "/run/landfall/agent";
-/// Longest time for a program to tell its version.
+/// Longest time for a program to print its version.
 const TRIAL: Duration = Duration::from_secs(5);
 
 /// Whether a program has come that is not ours yet.
@@ -27,11 +27,11 @@ pub fn is_staged() -> bool {
 /// Why the program was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpgradeError {
-    /// It is no program of this machine, say.
-    #[error("{} does not run", program.display())]
+    /// It is not a program for this machine, say.
+    #[error("cannot run {}", program.display())]
     Run { program: std::path::PathBuf, source: io::Error },
-    /// It runs, and is not what it should be.
-    #[error("{} is not an agent: asked for its version it {how}", program.display())]
+    /// It runs, but is not an agent.
+    #[error("{} is not an agent: when asked for its version, it {how}", program.display())]
     Unfit { program: std::path::PathBuf, how: String },
 }
 
@@ -48,11 +48,11 @@ pub fn become_staged() -> Result<(), UpgradeError> {
     tried?;
     let run = |source| UpgradeError::Run { program: staged.to_owned(), source };
     fs::rename(staged, CURRENT).map_err(run)?;
-    tracing::info!("going on as the agent from the image");
+    tracing::info!("continuing as the agent from the image");
     Err(run(ourselves::go_on_as(Path::new(CURRENT), &[])))
 }
 
-/// Whether it tells a version within seconds.
+/// Whether it prints a version within seconds.
 fn try_out(program: &Path) -> Result<(), UpgradeError> {
     let failed = |source| UpgradeError::Run { program: program.to_owned(), source };
     let (mut outputs, [stdout, stderr]) = Outputs::errors(Keep::End(0)).map_err(failed)?;
@@ -67,7 +67,7 @@ fn try_out(program: &Path) -> Result<(), UpgradeError> {
         None => {
             let _ = child.kill();
             let _ = child.wait();
-            format!("said nothing for {} s", TRIAL.as_secs())
+            format!("printed nothing for {} s", TRIAL.as_secs())
         }
     };
     Err(UpgradeError::Unfit { program: program.to_owned(), how })
@@ -83,9 +83,9 @@ mod tests {
         assert!(try_out(Path::new("/bin/true")).is_ok());
         assert_eq!(
             text("/bin/false"),
-            "/bin/false is not an agent: asked for its version it ended with exit status: 1"
+            "/bin/false is not an agent: when asked for its version, it ended with exit status: 1"
         );
-        assert_eq!(text("/etc/passwd"), "/etc/passwd does not run");
-        assert!(text("/usr/bin/yes-that-is-not-there").ends_with("does not run"));
+        assert_eq!(text("/etc/passwd"), "cannot run /etc/passwd");
+        assert!(text("/usr/bin/yes-that-is-not-there").starts_with("cannot run"));
     }
 }

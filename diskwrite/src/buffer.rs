@@ -72,7 +72,7 @@ impl<T> Pool<T> {
         self.changed.notify_one();
     }
 
-    /// Changes how many there may be; of those that are out, surplus ones go when they come back.
+    /// Changes how many there may be; surplus ones are freed when they come back.
     pub(crate) fn resize(&self, limit: usize) {
         let mut stock = lock(&self.state);
         stock.limit = limit;
@@ -82,7 +82,7 @@ impl<T> Pool<T> {
         self.changed.notify_all();
     }
 
-    /// Frees what is in, and ends every wait.
+    /// Frees what is in the pool, and ends every wait.
     pub(crate) fn close(&self) {
         let mut stock = lock(&self.state);
         stock.closed = true;
@@ -91,7 +91,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// A thread that died with the lock has changed nothing by halves: all changes are single steps.
+/// A thread that died with the lock left nothing half changed: all changes are single steps.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,9 +18,9 @@ pub struct Signature {
     pub bytes: Vec<u8>,
 }
 
-/// The OpenPGP signature of the source in `options`, from its place; what its server says if there is none.
+/// The OpenPGP signature of the source in `options`, from its place; the reason if there is none.
 pub fn signature(options: &InstallOptions) -> Result<Signature, String> {
-    let at = verify::signature_at(options).ok_or_else(|| "it can have none".to_owned())?;
+    let at = verify::signature_at(options).ok_or_else(|| "standard input has no signature beside it".to_owned())?;
     let bytes = verify::signature_from(options, &at)?;
     Ok(Signature { at, bytes })
 }
@@ -28,7 +28,7 @@ pub fn signature(options: &InstallOptions) -> Result<Signature, String> {
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The signature is of no use.
+    /// The signature can't be used.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// The source failed, can't be unpacked, or nothing vouches for what came.
@@ -49,7 +49,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// Opens the source and reads its first MiB. What comes must be what `signature` says and, with a sum in `options`, have it.
+    /// Opens the source and reads its first MiB. The image must match `signature` and the sum in `options`, if given.
     pub fn open(options: &InstallOptions, signature: Option<&Signature>, packing: Packing) -> Result<Self, CopyError> {
         let taps = verify::signed(options, signature.map(|signature| (&signature.at, &*signature.bytes)))?;
         let pump = Pump::start_as(options, taps, packing)?;
@@ -71,13 +71,13 @@ impl Copy {
         }
     }
 
-    /// Bytes of the source, if it tells.
+    /// Bytes of the source, if known.
     pub fn total(&self) -> Option<u64> {
         self.total
     }
 
-    /// Writes all of it to `file`, or with none just looks whether it is good. The first MiB goes last, when the rest is written
-    /// and what vouches for it has agreed. `progress` is told how many bytes of the source were read. Returns the copy's size.
+    /// Writes all of it to `file`, or without one only verifies it. The first MiB is written last, when the rest is
+    /// written and verified. `progress` is called with the number of bytes read from the source. Returns the copy's size.
     pub fn write(self, file: Option<&File>, progress: &mut dyn FnMut(u64)) -> Result<u64, CopyError> {
         let put = |data: &[u8], offset| {
             let written = file.map_or(Ok(()), |file| file.write_all_at(data, offset));

@@ -76,7 +76,7 @@ pub enum DecodeError {
         format: Format,
         source: io::Error,
     },
-    /// All came, but nothing vouches for it, or not for this.
+    /// The image is complete, but its signature or sum is missing or wrong.
     #[error(transparent)]
     Verify(#[from] VerifyError),
     /// The decoding thread can't be started or died.

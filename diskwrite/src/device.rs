@@ -53,7 +53,7 @@ impl<'a> Device<'a> {
 impl Drop for Device<'_> {
     fn drop(&mut self) {
         while self.next().is_some() {}
-        // Whoever uses the descriptor next may not have aligned memory.
+        // The next user of the descriptor may not have aligned memory.
         let _ = self.leave_direct();
     }
 }
@@ -88,7 +88,7 @@ impl Target for Device<'_> {
     /// The clean pages, which all are after a flush, are dropped, also where reads are direct: a driver may refuse those.
     fn forget_cache(&mut self) {
         if let Err(error) = posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED) {
-            tracing::debug!(%error, "the page cache is not dropped");
+            tracing::debug!(%error, "cannot drop the page cache");
         }
     }
 }

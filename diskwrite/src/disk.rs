@@ -1,4 +1,4 @@
-//! The disk to write: opened exclusively, and only if it is a whole, writable disk that nobody uses.
+//! The disk to write: opened exclusively, and only if it is a whole, writable disk that is not in use.
 
 use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
 use crate::in_use::{Use, uses};
@@ -27,9 +27,9 @@ pub enum DiskError {
     #[error("cannot open {}", path.display())]
     Open { path: PathBuf, source: io::Error },
     /// Something else than a block device.
-    #[error("{} is not a disk but a {kind}: name a disk such as /dev/sda", path.display())]
+    #[error("{} is not a disk but a {kind}: choose a disk such as /dev/sda", path.display())]
     NotADisk { path: PathBuf, kind: &'static str },
-    #[error("{} is partition {number} of {disk}: name the whole disk", path.display())]
+    #[error("{} is partition {number} of {disk}: choose the whole disk", path.display())]
     Partition {
         path: PathBuf,
         number: u32,
@@ -37,7 +37,7 @@ pub enum DiskError {
         disk: String,
     },
     /// The image would be read from where it is written to.
-    #[error("the image {image} is {} or a partition of it, to which it would be written: name another disk", path.display())]
+    #[error("the image {image} is the target disk {} or one of its partitions: choose another disk", path.display())]
     OwnImage {
         /// Links resolved.
         path: PathBuf,
@@ -45,13 +45,13 @@ pub enum DiskError {
         image: String,
     },
     /// An optical drive, or a card reader without a card.
-    #[error("{} has no medium that an image could be written to", path.display())]
+    #[error("{} has no medium to write an image to", path.display())]
     NoMedium {
         /// Links resolved.
         path: PathBuf,
     },
     /// What runs here came from it.
-    #[error("{} is the medium this system was booted from ({sign}): name another disk", path.display())]
+    #[error("{} is the medium this system was booted from ({sign}): choose another disk", path.display())]
     BootMedium {
         /// Links resolved.
         path: PathBuf,
@@ -59,22 +59,22 @@ pub enum DiskError {
         sign: String,
     },
     /// One of several paths to a disk.
-    #[error("{} is one path of the multipath device {mapper}: name /dev/mapper/{mapper}", path.display())]
+    #[error("{} is one path of the multipath device {mapper}: use /dev/mapper/{mapper}", path.display())]
     MultipathMember {
         /// Links resolved.
         path: PathBuf,
         /// Device mapper name of the whole.
         mapper: String,
     },
-    /// Another disk than was looked at.
-    #[error("{} is not the disk any more that was checked: {}", path.display(), join(changes))]
+    /// Not the disk that was checked.
+    #[error("{} changed since it was checked: {}", path.display(), join(changes))]
     Changed {
         /// Links resolved.
         path: PathBuf,
         /// What differs; not empty.
         changes: Vec<Change>,
     },
-    /// The kernel lets nobody write.
+    /// The kernel allows no writes.
     #[error("{} is read-only", path.display())]
     ReadOnly {
         /// Links resolved.
@@ -84,16 +84,16 @@ pub enum DiskError {
     InUse {
         /// Links resolved.
         path: PathBuf,
-        /// By whom; not empty.
+        /// By what; not empty.
         uses: Vec<Use>,
     },
-    /// Somebody who can't be seen from here has claimed it, such as a mount in another namespace.
+    /// Something that can't be seen from here has claimed it, such as a mount in another namespace.
     #[error("{0} is in use by a process or mount that cannot be seen from here (see `landfall wipe --release --dry-run {0}`)", path.display())]
     Claimed {
         /// Links resolved.
         path: PathBuf,
     },
-    /// The kernel does not tell something that must be known.
+    /// The kernel does not report something that must be known.
     #[error("cannot read the {what} of {}", path.display())]
     Query {
         /// Links resolved.
@@ -114,10 +114,10 @@ fn join<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What can be done about devices of an earlier life.
+/// What to do about idle devices on the disk.
 fn release_hint(path: &Path, uses: &[Use]) -> String {
     if uses.iter().any(|used| matches!(used, Use::Held { .. })) {
-        format!(" (`landfall wipe --release {}` takes down what nobody uses)", path.display())
+        format!(" (`landfall wipe --release {}` takes down idle volumes and arrays)", path.display())
     } else {
         String::new()
     }
@@ -156,7 +156,7 @@ pub(crate) struct Target {
     pub refusals: Vec<DiskError>,
 }
 
-/// An open disk nobody else uses.
+/// An open disk that has no other user.
 #[derive(Debug)]
 pub(crate) struct Disk {
     root: Root,
@@ -241,7 +241,7 @@ impl Found {
         Ok(uses(&nodes(&self.root, &self.sysfs)?, &Usage::read(&self.root)?, &number_of, &holders))
     }
 
-    /// Whether all that uses it are stacked devices, and the kernel would give each of those on top to who wants it alone.
+    /// Whether all its users are stacked devices, and each topmost one can be opened exclusively.
     fn has_idle_holders_only(&self, uses: &[Use]) -> bool {
         let is_idle = |dir: &PathBuf| {
             let node = Path::new("/dev").join(dir.file_name().unwrap_or_default());
@@ -278,7 +278,7 @@ impl Found {
     }
 }
 
-/// The label of the live ISO that the kernel was told to boot from (docs/compatibility.md#iso-areas).
+/// The label of the live ISO in the kernel's arguments (docs/compatibility.md#iso-areas).
 fn live_label(cmdline: &str) -> Option<&str> {
     cmdline.split_whitespace().find_map(|arg| arg.strip_prefix("coreos.liveiso=")).filter(|label| !label.is_empty())
 }
@@ -302,8 +302,8 @@ impl Disk {
         }
     }
 
-    /// As [`open`](Self::open), for who puts back what was there; so devices of an earlier life that came up on the disk,
-    /// volumes and arrays, do no harm where nobody uses them. The disk then can't be claimed: they have.
+    /// As [`open`](Self::open), for callers that put back what was there: idle volumes and arrays on the disk do not
+    /// count as use. The disk then can't be claimed, since they hold it.
     pub(crate) fn open_beside_idle(given: &Path) -> Result<Self, DiskError> {
         let found = Found::new(given)?;
         let mut flags = libc::O_EXCL;
@@ -333,7 +333,7 @@ impl Disk {
         })
     }
 
-    /// What a path means to who wants to make the disk free.
+    /// What a path means if the disk is to be made free.
     pub(crate) fn target(given: &Path) -> Result<Target, DiskError> {
         let found = Found::new(given)?;
         let is_other = |refusal: &DiskError| !matches!(refusal, DiskError::InUse { .. } | DiskError::BootMedium { .. });
@@ -381,7 +381,7 @@ impl Disk {
     /// long, and what hangs on a cable can be pulled.
     pub(crate) fn check_unchanged(&self) -> Result<(), DiskError> {
         let path = &self.geometry.path;
-        let gone = || Change { what: "device".to_owned(), was: "there".to_owned(), is: "gone".to_owned() };
+        let gone = || Change { what: "device".to_owned(), was: "present".to_owned(), is: "gone".to_owned() };
         let changed = |changes| DiskError::Changed { path: path.clone(), changes };
         let meta = fs::metadata(path).map_err(|_| changed(vec![gone()]))?;
         let node = DevNumber::from_raw(meta.rdev());
@@ -437,7 +437,7 @@ impl Disk {
             return Err(error(io::Error::other("the device node changed during the installation")));
         }
         let mut tries = LOCK_TRIES;
-        // The lock is a courtesy: without it things go well but for unlucky moments.
+        // The lock is a courtesy: without it a conflict is unlikely.
         while file.try_lock().is_err() && tries > 0 {
             tries -= 1;
             thread::sleep(LOCK_PAUSE);
@@ -447,7 +447,7 @@ impl Disk {
     }
 }
 
-/// Looks for the live ISO, which need not be mounted, where the kernel was told of one.
+/// Looks for the live ISO, which need not be mounted, if the kernel's arguments name one.
 fn refuse_live_medium(file: &File, geometry: &Geometry) -> Result<(), DiskError> {
     let cmdline = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let Some(label) = live_label(&cmdline) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What an installation tells while it runs.
+//! Events of a running installation.
 
 use crate::decode::Format;
 use crate::saved::SavedPartition;
@@ -44,7 +44,7 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Source and disk are open and fit each other as far as the image's start tells. Comes once.
+    /// Source and disk are open and fit each other as far as the image's start shows. Comes once.
     Started {
         /// The source without secrets.
         source: String,
@@ -59,7 +59,7 @@ pub enum Event {
         /// Logical sector size of the disk in bytes.
         sector_bytes: u32,
     },
-    /// A partition of the disk is kept; one event for each, before anything is written.
+    /// A partition of the disk is retained; one event for each, before anything is written.
     Saving {
         /// Which, and its new number.
         #[serde(flatten)]
@@ -77,7 +77,7 @@ pub enum Event {
         written_bytes: u64,
         /// `source_bytes_read` of `source_total` in whole percent, rounded down, when that is known.
         percent: Option<u8>,
-        /// The stage the others wait for, when it can be told.
+        /// The stage the others wait for, when that is clear.
         limit: Option<Stage>,
     },
     /// How much of what was written is compared; at most five a second, and always one at the end.
@@ -87,7 +87,7 @@ pub enum Event {
         /// Bytes to be compared.
         total_bytes: u64,
     },
-    /// The server failed for now and is asked again.
+    /// The server failed for now and the request is repeated.
     Retrying {
         error: String,
         /// Pause before the next try, in milliseconds.

@@ -5,11 +5,11 @@ use nix::errno::Errno;
 use serde::Serialize;
 use std::fs::File;
 
-/// A file of more extents than that is no file of an image.
+/// No file of an image has more extents.
 const MAX_EXTENTS: usize = 1 << 20;
 /// `FIEMAP_EXTENT_LAST` of linux/fiemap.h.
 const LAST: u32 = 1;
-/// What is no plain run of bytes on the disk, the graver first: `FIEMAP_EXTENT_UNKNOWN` and `_DATA_ENCRYPTED`; `_UNWRITTEN`;
+/// What is not a plain run of bytes on the disk, the graver first: `FIEMAP_EXTENT_UNKNOWN` and `_DATA_ENCRYPTED`; `_UNWRITTEN`;
 /// `_DELALLOC`; `_ENCODED`; `_MERGED`; `_NOT_ALIGNED`, `_DATA_INLINE` and `_DATA_TAIL`. The words are coreos-installer's.
 const UNUSABLE: [(u32, &str); 6] = [
     (0x4, "extent not allocated yet"),
@@ -31,7 +31,7 @@ pub struct Extent {
     pub length: u64,
 }
 
-/// Why nobody can tell.
+/// Why the extents are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtentsError {
     /// The file system doesn't say.

@@ -33,7 +33,7 @@ enum Filter {
     Numbers(RangeInclusive<u32>),
 }
 
-/// A partition is kept that any of these matches.
+/// A partition that any of these matches is retained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filters(Vec<Filter>);
 

@@ -123,7 +123,7 @@ impl<T: Target> Flight<T> {
         self.target.forget_cache();
     }
 
-    /// The failure, after waiting for all that is still under way: nobody may reuse its memory before.
+    /// The failure, after waiting for all that is still under way: its memory must not be reused before.
     fn check(&mut self) -> Result<(), Failed> {
         if self.failed.is_some() {
             while self.take_one() {}
@@ -172,7 +172,7 @@ impl<T: Target> Flight<T> {
                 thread::sleep(AGAIN_PAUSE);
             }
             _ if matches!(request.work, Work::Zero(_)) => {
-                tracing::debug!(%error, offset = request.position(), "no zero ranges, writing zeros");
+                tracing::debug!(%error, offset = request.position(), "the kernel cannot zero ranges, writing zeros");
                 self.zero_range = false;
             }
             // Some drivers want more alignment than a page, or a short write left an odd rest. A few requests may have
@@ -181,7 +181,7 @@ impl<T: Target> Flight<T> {
                 tracing::debug!(
                     offset = request.position(),
                     len = request.remaining(),
-                    "refused, trying the page cache"
+                    "request refused, trying the page cache"
                 );
                 if let Err(error) = self.target.leave_direct() {
                     return self.fail(&request, error);

@@ -107,7 +107,7 @@ impl DiskIdentity {
         Path::new("/dev").join(self.name.replace('!', "/"))
     }
 
-    /// Whether this name, which is no path, means it.
+    /// Whether this name, which is not a path, matches it.
     fn answers_to(&self, name: &str) -> bool {
         let same_wwn = |wwn: &String| bare_wwn(wwn) == bare_wwn(name);
         self.name == name
@@ -163,17 +163,17 @@ pub struct Change {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its {} was {} and is {}", self.what, self.was, self.is)
+        write!(f, "its {} was {} and is now {}", self.what, self.was, self.is)
     }
 }
 
-/// Why a name means no disk.
+/// Why a name does not match one disk.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    #[error("no disk has the path, name, link, WWN or serial number '{name}'; there are: {}", list(disks))]
+    #[error("no disk has the path, name, link, WWN or serial number '{name}'; found: {}", list(disks))]
     Unknown { name: String, disks: Vec<DiskIdentity> },
     /// More than one goes by it.
-    #[error("'{name}' means more than one disk: {}; name one of them by its path in /dev/disk/by-path", list(disks))]
+    #[error("'{name}' matches more than one disk: {}; use a path in /dev/disk/by-path", list(disks))]
     Ambiguous {
         name: String,
         /// Those that go by it.
@@ -196,7 +196,7 @@ pub fn disks(root: &Root) -> Vec<DiskIdentity> {
     all.filter(|disk| disk.size_bytes > 0).collect()
 }
 
-/// The path of the disk that `name` means: a path as it is, else a kernel name, a link's name in `/dev/disk/by-id` or
+/// The path of the disk that `name` matches: a path as it is, else a kernel name, a link's name in `/dev/disk/by-id` or
 /// `by-path`, a WWN in any of its forms, or a serial number.
 ///
 /// Where a device mapper multipath lies over several disks of one WWN, the WWN means that device.
@@ -206,7 +206,7 @@ pub fn resolve(root: &Root, name: &Path) -> Result<PathBuf, ResolveError> {
     };
     let all = disks(root);
     let mut found: Vec<_> = all.iter().filter(|disk| disk.answers_to(text)).cloned().collect();
-    // A kernel name is nobody else's, whatever serial number a disk has.
+    // A kernel name is unique, whatever serial numbers other disks have.
     if let Some(exact) = found.iter().find(|disk| disk.name == text) {
         return Ok(exact.node());
     }
@@ -238,7 +238,7 @@ pub(crate) fn multipath_of(root: &Root, name: &str) -> Option<(String, String)> 
     })
 }
 
-/// A WWN without what tells its kind, in small letters.
+/// A WWN without its prefix, in lower case.
 pub(crate) fn bare_wwn(wwn: &str) -> String {
     let wwn = wwn.trim().to_ascii_lowercase();
     let bare = ["wwn-", "naa.", "eui.", "uuid.", "0x"]

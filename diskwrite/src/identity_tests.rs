@@ -77,7 +77,7 @@ fn no_disk_and_more_than_one_list_what_there_is() {
     let message = |name: &str| resolve(&open(&root), Path::new(name)).unwrap_err().to_string();
     let unknown = message("sdx");
     assert!(
-        unknown.starts_with("no disk has the path, name, link, WWN or serial number 'sdx'; there are: nvme0n1: "),
+        unknown.starts_with("no disk has the path, name, link, WWN or serial number 'sdx'; found: nvme0n1: "),
         "{unknown}"
     );
     assert!(
@@ -88,7 +88,7 @@ fn no_disk_and_more_than_one_list_what_there_is() {
     // A partition's link is no disk's.
     assert!(message("nvme-X_S4EV-part1").starts_with("no disk"));
     for name in ["0x5000c5000000cafe", "wwn-0x5000c5000000CAFE", "naa.5000c5000000cafe", "SERIAL1"] {
-        assert!(message(name).contains("means more than one disk: sda: 1048576"), "{name}");
+        assert!(message(name).contains("matches more than one disk: sda: 1048576"), "{name}");
     }
 }
 
@@ -128,9 +128,9 @@ fn another_disk_at_the_same_place_shows() {
     assert_eq!(
         changes,
         [
-            "its size was 1048576 and is 5",
-            "its serial number was SERIAL1 and is none",
-            "its disk sequence number was 7 and is 9",
+            "its size was 1048576 and is now 5",
+            "its serial number was SERIAL1 and is now none",
+            "its disk sequence number was 7 and is now 9",
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! What an image's first MiB tells, and whether it fits a disk; all before anything is written.
+//! What an image's first MiB says, and whether it fits a disk; all before anything is written.
 
 use crate::disk::Geometry;
 use crate::ends::HEAD_BYTES;
@@ -13,7 +13,7 @@ pub enum ImageError {
     /// Not even a partition table.
     #[error("the image has {bytes} bytes, less than the MiB that holds a partition table: is it the right file?")]
     TooShort { bytes: usize },
-    #[error("the image is made for disks with sectors of {image} bytes, this one has {disk}: use the {} image",
+    #[error("the image is for disks with {image}-byte sectors, but this disk has {disk}-byte sectors: use the {} image",
         if *disk == 4096 { "4k metal" } else { "512-byte metal" })]
     SectorSize {
         /// Of the image's table, in bytes.
@@ -21,7 +21,7 @@ pub enum ImageError {
         /// Of the disk, in bytes.
         disk: u32,
     },
-    #[error("the image has {image_bytes} bytes, the disk only {disk_bytes}")]
+    #[error("the image has {image_bytes} bytes, the disk only has {disk_bytes}")]
     TooLarge {
         image_bytes: u64,
         /// Size of the disk.
@@ -94,13 +94,13 @@ pub(crate) struct Image {
     pub partitions: Vec<Partition>,
     /// Byte after its backup table; 0 without any.
     pub backup_end: u64,
-    /// The partition to configure, if that was asked for and its name tells.
+    /// The partition to configure, if requested and identified by its name.
     pub boot: Option<Partition>,
     /// Whether it is to be found by its file system's label, which shows only when it is written.
     pub boot_by_label: bool,
 }
 
-/// Checks the image's start, and its size if `raw_bytes` tells it, against the disk.
+/// Checks the image's start, and its size if `raw_bytes` is known, against the disk.
 pub(crate) fn check(
     head: &[u8],
     raw_bytes: Option<u64>,

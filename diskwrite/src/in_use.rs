@@ -105,7 +105,7 @@ fn sources(mount: &Mount) -> impl Iterator<Item = &Path> {
 }
 
 /// All uses of these nodes, in the nodes' order. `number_of` gives the number of a block device by its path: a btrfs or
-/// overlay mount has a number of its own, and only its source names the disk. `holders` gives what is stacked on a node.
+/// overlay mount has its own number, and only its source names the disk. `holders` gives what is stacked on a node.
 pub(crate) fn uses(
     nodes: &[Node],
     usage: &Usage,

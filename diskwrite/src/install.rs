@@ -53,14 +53,14 @@ pub enum DiskState {
     Cleared,
     /// Its partition table lists the saved partitions and nothing else: nothing boots from it.
     OnlySaved { partitions: usize },
-    /// Whatever had been written, as asked for. The table is there only if the failure came after it.
+    /// Whatever had been written, as requested. The table is there only if the failure came after it.
     Kept,
     /// The same, and a file as large as the disk, sparse, holds the partition table of the saved partitions.
     KeptBeside {
         /// The file, or why there is none.
         stash: io::Result<PathBuf>,
     },
-    /// It was pulled, or its controller gave it up: what is on it, nobody can tell.
+    /// It was pulled, or its controller gave it up: its contents are unknown.
     Gone,
     /// Clearing failed too: it may hold what looks bootable and is not.
     NotCleared(WriteError),
@@ -74,18 +74,21 @@ impl fmt::Display for DiskState {
             Self::OnlySaved { partitions } => {
                 write!(f, "its partition table was reset to the {partitions} saved partition(s)")
             }
-            Self::Kept => f.write_str("what was written is kept as asked"),
+            Self::Kept => f.write_str("the written data was left in place as requested"),
             Self::KeptBeside { stash: Ok(path) } => {
                 let path = path.display();
-                write!(f, "what was written is kept as asked; the saved partitions' table is in {path}")
+                write!(f, "the written data was left in place as requested; the saved partitions' table is in {path}")
             }
             Self::KeptBeside { stash: Err(error) } => {
-                write!(f, "what was written is kept as asked; storing the saved partitions' table failed: {error}")
+                write!(
+                    f,
+                    "the written data was left in place as requested; cannot store the saved partitions' table: {error}"
+                )
             }
-            Self::Gone => f.write_str("the disk is gone, pulled or failed: wipe it before a machine starts with it"),
+            Self::Gone => f.write_str("the disk is gone (pulled or failed): wipe it before booting from it"),
             Self::NotCleared(error) => {
                 let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                write!(f, "clearing its partition table failed too, wipe it before the machine boots: {error}{cause}")
+                write!(f, "clearing its partition table failed too; wipe it before the machine boots: {error}{cause}")
             }
         }
     }
@@ -107,7 +110,7 @@ pub enum Failure {
     /// The options make no sense.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The target is no disk, or not a free one.
+    /// The target is not a disk, or is in use.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The source gave out, or what it gave can't be unpacked.
@@ -125,7 +128,7 @@ pub enum Failure {
     /// The disk failed, or ended before the image.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The kernel clings to the disk's old partitions.
+    /// The kernel does not release the disk's old partitions.
     #[error(transparent)]
     Partitions(#[from] PartitionError),
     /// The boot file system can't be mounted.
@@ -173,7 +176,7 @@ pub fn install(options: &InstallOptions, on_event: &mut dyn FnMut(Event)) -> Res
     }
 }
 
-/// `touched` gets the disk, and what of it is kept, just before it is first written to.
+/// `touched` gets the disk, and what of it is retained, just before it is first written to.
 fn run(
     options: &InstallOptions,
     on_event: &mut dyn FnMut(Event),
@@ -207,7 +210,7 @@ fn run(
         (stream.on_event)(Event::Saving { partition: partition.clone() });
     }
     disk.check_unchanged()?;
-    // The saved ones too: nobody may have them open while the kernel learns their new numbers.
+    // The saved ones too: no program may have them open while the kernel learns their new numbers.
     partitions::forget(&disk)?;
 
     let (disk, saved) = touched.insert((disk, saved));
@@ -248,7 +251,7 @@ fn run(
     Ok(Installed { device: geometry.path, written_bytes, source_bytes })
 }
 
-/// Holds the image's start, and its size if `raw_bytes` tells it, against the disk and what is kept of that. Returns the table
+/// Checks the image's start, and its size if `raw_bytes` is known, against the disk and what is retained of it. Returns the table
 /// that the disk gets, if it is not the image's own.
 pub(crate) fn fit(
     head: &[u8],
@@ -280,8 +283,8 @@ fn warn_of_other_boots(device: &Path) {
         let others: Vec<_> = others.iter().map(|path| path.display().to_string()).collect();
         tracing::warn!(
             others = others.join(" "),
-            "other devices have a file system labelled 'boot' too, and the installed system may take the wrong one: look \
-             whether they are needed before the reboot, and wipe them if not"
+            "other devices have a file system labelled 'boot' too, and the installed system may take the wrong one: \
+             wipe them before the reboot if they are not needed"
         );
     }
 }
@@ -425,7 +428,7 @@ fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Res
     }
     let error = |source| Failure::Flush { device: disk.geometry().path.clone(), source };
     disk.file().sync_all().map_err(error)?;
-    // Whoever reads through the whole disk's page cache must see what went through the partition's.
+    // Reads through the whole disk's page cache must see what went through the partition's.
     kernel::disk::drop_cache(disk.file()).map_err(error)
 }
 

@@ -1,4 +1,4 @@
-//! What a disk's GUID partition table says, for who starts from the disk or looks for one: read, nothing more.
+//! What a disk's GUID partition table says, for callers that boot from the disk or search for one; read only.
 
 use crate::gpt::{self, FindError, TableError};
 use std::{
@@ -19,8 +19,8 @@ pub enum ReadLayoutError {
     /// Both copies of the table.
     #[error("cannot read the partition table of {}", path.display())]
     Find { path: PathBuf, source: FindError },
-    /// A partition that can't be.
-    #[error("the partition table of {} is wrong", path.display())]
+    /// An impossible partition.
+    #[error("the partition table of {} is invalid", path.display())]
     Table { path: PathBuf, source: TableError },
     /// An MBR, or nothing.
     #[error("{} has no GUID partition table", path.display())]

@@ -1,5 +1,5 @@
-//! Runs something inside a file system that nobody else sees: mounted in a mount namespace of one thread, which has it as
-//! its root directory, so that no link in it leads out.
+//! Runs something inside a file system that no other process sees: mounted in a mount namespace of one thread, which has
+//! it as its root directory, so that no link in it leads out.
 
 use crate::disk::Disk;
 use crate::gpt::Partition;
@@ -39,7 +39,7 @@ pub enum MountError {
     #[error("cannot prepare a private mount: {step} failed")]
     Prepare { step: &'static str, source: io::Error },
     /// Not a file system that can be mounted.
-    #[error("cannot mount {} as ext4 ({ext4}) nor as xfs ({xfs})", device.display())]
+    #[error("cannot mount {} as ext4 ({ext4}) or as xfs ({xfs})", device.display())]
     Mount {
         /// Partition or loop device.
         device: PathBuf,
@@ -109,7 +109,7 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
     result.map_err(|source| MountError::Prepare { step, source: source.into() })
 }
 
-/// Runs in a thread of its own, which ends afterwards: namespace and root directory are the thread's.
+/// Runs in its own thread, which ends afterwards: namespace and root directory are the thread's.
 fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
     // To go back to, which needs no right to read it. With musl, std's OpenOptions drop this flag.
@@ -134,7 +134,7 @@ pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {
     while_busy(|| mounts.unmount(dir)).map_err(io::Error::from)
 }
 
-/// Does it again as long as the device is somebody else's.
+/// Retries while another process holds the device.
 fn while_busy<T>(action: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     let mut tries = BUSY_TRIES;
     loop {
@@ -146,7 +146,7 @@ fn while_busy<T>(action: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-/// An empty directory that goes when it is dropped.
+/// An empty directory that is removed when it is dropped.
 fn mount_point() -> Result<TempDir, MountError> {
     let mut names = tempfile::Builder::new();
     names.prefix("landfall-boot-");

@@ -76,7 +76,7 @@ fn mount_is_seen_by_one_thread_which_sees_nothing_else() {
 
 /// As udev's helpers do after a partition table is read anew.
 #[test]
-fn a_device_that_somebody_holds_for_a_moment_is_waited_for() {
+fn a_device_that_is_held_for_a_moment_is_waited_for() {
     if skipped() {
         return;
     }

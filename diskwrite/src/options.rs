@@ -33,15 +33,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// How often a server that does not answer is asked again.
+/// How often a request to a server that does not answer is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retries {
     /// As long as less than the stall timeout has passed without a byte.
     #[default]
     UntilStalled,
-    /// So many times before it has answered at all; afterwards as above.
+    /// This many times before it has answered at all; afterwards as above.
     Count(u32),
-    /// Without end.
+    /// Forever.
     Forever,
 }
 
@@ -92,7 +92,7 @@ pub struct InstallOptions {
     pub read_back: bool,
     /// After a failure keep what was written instead of clearing the partition table.
     pub preserve_on_error: bool,
-    /// A server that gives nothing new for this long has failed.
+    /// A server that sends nothing new for this long has failed.
     pub stall_timeout: Duration,
     /// Set to stop: the disk's table is cleared and the call returns.
     pub cancel: Cancel,

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What standard input is, whoever opened it.
+/// The file that is open as standard input.
 const STDIN: &str = "/proc/self/fd/0";
 
 /// Refuses an image that is the disk itself or one of its partitions.
@@ -24,7 +24,7 @@ pub(crate) fn check(source: &Source, disk: &Path) -> Result<(), DiskError> {
         (Ok(image), Ok(target)) if image.starts_with(&target) => {
             Err(DiskError::OwnImage { path: disk.to_owned(), image: source.to_string() })
         }
-        // What is not a block device, or can't be looked at, is others' to judge.
+        // If it is not a block device, or can't be looked at, other checks decide.
         _ => Ok(()),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn forget(disk: &Disk) -> Result<(), PartitionError> {
 /// Asks the kernel to read the table on the disk; it may be unable to.
 pub(crate) fn reread(disk: &Disk) {
     if let Err(error) = while_busy(|| kernel::disk::reread_partition_table(disk.file())) {
-        tracing::debug!(%error, "the kernel does not read the partition table");
+        tracing::debug!(%error, "the kernel cannot read the partition table");
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn announce(disk: &Disk, table: &[Partition]) -> Result<(), Partition
         let added =
             while_busy(|| kernel::disk::add_partition(disk.file(), partition.number, partition.start, partition.len));
         if let Err(error) = added {
-            tracing::warn!(number = partition.number, %error, "the kernel takes no partition");
+            tracing::warn!(number = partition.number, %error, "the kernel does not accept a partition");
         }
     }
     Ok(())

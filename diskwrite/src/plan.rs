@@ -52,7 +52,7 @@ pub enum Step {
         /// First byte.
         offset: u64,
     },
-    /// Hold the image against what must vouch for it.
+    /// Check the image's sum and signature.
     VerifyImage {
         /// Where its signature is looked for.
         signature: Option<String>,
@@ -105,17 +105,17 @@ impl fmt::Display for Step {
             }
             Self::KeepPartitions { partitions } => {
                 let list: Vec<_> = partitions.iter().map(|p| format!("{} (\"{}\")", p.number, p.name)).collect();
-                write!(f, "keep only these in the partition table: {}", list.join(", "))
+                write!(f, "retain only these in the partition table: {}", list.join(", "))
             }
             Self::Zero { offset, len } => write!(f, "zero {len} bytes at byte {offset}"),
-            Self::WriteImage { offset } => write!(f, "write the image from byte {offset} on"),
+            Self::WriteImage { offset } => write!(f, "write the image from byte {offset}"),
             Self::VerifyImage { signature, required, sha256 } => {
                 f.write_str("check the image's ")?;
                 if *sha256 {
                     f.write_str("SHA-256 and ")?;
                 }
                 let at = signature.as_deref().unwrap_or("nowhere");
-                write!(f, "signature ({at}; {})", if *required { "there must be one" } else { "if there is one" })
+                write!(f, "signature ({at}; {})", if *required { "required" } else { "if present" })
             }
             Self::ReadBack => f.write_str("read the disk back and compare"),
             Self::SetPlatform { platform } => write!(
@@ -148,7 +148,7 @@ impl fmt::Display for Step {
 pub enum Fate {
     /// It is overwritten, or nothing leads to it any more.
     Goes,
-    /// It is kept, as asked for.
+    /// It is retained, as requested.
     Stays,
 }
 
@@ -185,7 +185,7 @@ impl fmt::Display for OldPartition {
 /// The version of a [`Plan`]'s JSON form: one more with each change that old readers would misread.
 pub const PLAN_SCHEMA: u32 = 2;
 
-/// An installation that was not done.
+/// The plan of an installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// [`PLAN_SCHEMA`].
@@ -201,7 +201,7 @@ pub struct Plan {
     pub partitions: Vec<OldPartition>,
     /// Operating systems that seem to be on it.
     pub systems: Vec<String>,
-    /// What to think about, though it keeps nobody from going on.
+    /// What to consider; none of it prevents the installation.
     pub warnings: Vec<String>,
     /// Why it will not be done; empty if it will.
     pub refusals: Vec<String>,
@@ -229,10 +229,10 @@ impl fmt::Display for Plan {
             writeln!(f, "  /dev/disk/by-path/{link}")?;
         }
         if !self.systems.is_empty() {
-            writeln!(f, "On it seems to be: {}", self.systems.join(", "))?;
+            writeln!(f, "Appears to hold: {}", self.systems.join(", "))?;
         }
         if self.signatures.is_empty() && self.partitions.is_empty() {
-            writeln!(f, "Nothing known is on it.")?;
+            writeln!(f, "Nothing was recognized on it.")?;
         }
         for signature in &self.signatures {
             writeln!(f, "  {}: {signature}", Fate::Goes)?;
@@ -254,9 +254,9 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Checks options, disk and the image's first MiB and tells what [`install`](crate::install()) would do, or why it would not.
-/// The disk is read and needs no write access. A pipe is left alone, for it can be read but once; a server is asked once,
-/// and that it does not answer now is only a warning.
+/// Checks options, disk and the image's first MiB, and reports what [`install`](crate::install()) would do, or why not.
+/// The disk is only read. A pipe is not, since it can be read only once; a server gets one request,
+/// and a failure of that is only a warning.
 ///
 /// An error means that not even a plan can be made: there is no such disk, or the options contradict themselves.
 pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
@@ -274,7 +274,7 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     match image(options, &found.geometry, &saved) {
         Ok(()) => {}
         Err(error) if is_away(&error) => {
-            warnings.push(format!("the image cannot be looked at now: {}", kernel::in_full(&error)))
+            warnings.push(format!("the image cannot be checked now: {}", kernel::in_full(&error)))
         }
         Err(error) => refusals.push(kernel::in_full(&error)),
     }
@@ -299,7 +299,7 @@ pub fn plan(options: &InstallOptions) -> Result<Plan, InstallError> {
     })
 }
 
-/// Holds the image's start against the disk and what is kept of it.
+/// Checks the image's start against the disk and its retained partitions.
 fn image(options: &InstallOptions, disk: &Geometry, saved: &Saved) -> Result<(), Failure> {
     let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo());
     if matches!(&options.source, Source::Stdin) || matches!(&options.source, Source::File(path) if is_pipe(path)) {
@@ -328,7 +328,7 @@ fn warnings(found: &Inspection) -> Vec<String> {
     let mut warnings = Vec::new();
     if !found.twins.is_empty() {
         warnings.push(format!(
-            "{} has the same WWN as {}: if these are paths to one disk, start multipathd and name the multipath device",
+            "{} has the same WWN as {}: if these are paths to one disk, start multipathd and use the multipath device",
             found.identity.name,
             found.twins.join(", ")
         ));
@@ -337,8 +337,7 @@ fn warnings(found: &Inspection) -> Vec<String> {
         warnings.push("the disk is removable".to_owned());
     }
     if !matches!(found.geometry.sector_bytes, 512 | 4096) {
-        warnings
-            .push(format!("sectors of {} bytes are unusual: no image is made for them", found.geometry.sector_bytes));
+        warnings.push(format!("{}-byte sectors are unusual: no image is made for them", found.geometry.sector_bytes));
     }
     let unreadable = &found.contents.unreadable;
     if let Some(first) = unreadable.first() {
@@ -456,7 +455,7 @@ mod tests {
             steps(&disk, &[], &config, options).iter().skip(4).map(Step::to_string).collect()
         };
         let expected = [
-            "check the image's SHA-256 and signature (https://h/i.raw.xz.sig; if there is one)",
+            "check the image's SHA-256 and signature (https://h/i.raw.xz.sig; if present)",
             "read the disk back and compare",
             "set the Ignition platform to qemu, with its kernel arguments and GRUB commands in place of metal's",
             "set the consoles of kernel and GRUB to [ttyS0,9600n8 tty0]",

@@ -25,25 +25,25 @@ const MAX_FILES: usize = 1000;
 pub enum OptionsError {
     #[error("the Ignition config is not JSON")]
     Ignition(#[source] serde_json::Error),
-    /// The sum is none, or another config's.
+    /// The sum is invalid, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
     #[error(transparent)]
     Console(#[from] ConsoleError),
     /// Would be several kernel arguments, or none.
-    #[error("'{platform}' is not a platform: it is empty or holds a blank, a line break or '='")]
+    #[error("'{platform}' is not a platform: it is empty or contains whitespace or '='")]
     Platform { platform: String },
     /// Would break the line they go into.
-    #[error("the first-boot arguments '{args}' hold a line break")]
+    #[error("the first-boot arguments '{args}' contain a line break")]
     FirstbootArgs { args: String },
     /// Would break the line it goes into.
-    #[error("'{karg}' is not a kernel argument: it is empty or holds a line break")]
+    #[error("'{karg}' is not a kernel argument: it is empty or contains a line break")]
     Karg { karg: String },
     /// The keyfiles can't be read.
     #[error("cannot read the network configuration in {}", path.display())]
     Network { path: PathBuf, source: io::Error },
     /// Not keyfiles, from the size of it.
-    #[error("{} is too much for network keyfiles: at most {MAX_FILES} files of {MAX_FILE_BYTES} bytes are copied", path.display())]
+    #[error("{} is too large for keyfiles: the limit is {MAX_FILES} files of {MAX_FILE_BYTES} bytes each", path.display())]
     NetworkSize { path: PathBuf },
 }
 
@@ -55,10 +55,10 @@ pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsErr
         serde_json::from_slice::<IgnoredAny>(ignition).map_err(OptionsError::Ignition)?;
         hash.as_ref().map_or(Ok(()), |hash| hash.check(ignition))?;
     }
-    let no_platform = |name: &str| {
+    let is_invalid = |name: &str| {
         name.is_empty() || name.contains(|letter: char| letter == '=' || letter == '\0' || letter.is_whitespace())
     };
-    if let Some(platform) = options.platform.as_deref().filter(|name| no_platform(name)) {
+    if let Some(platform) = options.platform.as_deref().filter(|name| is_invalid(name)) {
         return Err(OptionsError::Platform { platform: platform.to_owned() });
     }
     let consoles = options.consoles.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;

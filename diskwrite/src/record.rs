@@ -111,7 +111,7 @@ impl<T: Target> ReadBack<T> {
         }
         while let Some(request) = self.flight.ended() {
             if let Err(error) = self.compare(request) {
-                // Whatever becomes of the other reads, this one is to be told.
+                // Whatever becomes of the other reads, this one must be reported.
                 let _ = self.flight.settle();
                 return Err(error);
             }

@@ -94,7 +94,7 @@ fn ends_are_compared_as_they_are() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_ranges_are_reported() {
     let (mut disk, record) = written();
     disk.fail_from = disk.ops + 1;
     let error = read_back(&mut disk, record).unwrap_err();

@@ -19,7 +19,7 @@ pub enum SavedError {
     #[error(transparent)]
     Filter(#[from] FilterError),
     /// The disk's table can't be read.
-    #[error("cannot read the partition table that the partitions to keep are in")]
+    #[error("cannot read the partition table of the partitions to keep")]
     Read(#[from] FindError),
     /// Numbers could mean partitions of the MBR.
     #[error("saving partitions from an MBR disk is not yet supported")]
@@ -44,11 +44,11 @@ pub enum SavedError {
     #[error("the image's partition table is unusable")]
     ImageTable(#[source] TableError),
     /// The image's partitions and the saved ones can't stand in one table.
-    #[error("the image's partition table can't be made one for this disk with the saved partitions")]
+    #[error("cannot merge the saved partitions into the image's partition table")]
     Merge(#[source] LayoutError),
 }
 
-/// A kept partition and the number it gets.
+/// A retained partition and the number it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPartition {
     /// Its number in the old table.
@@ -71,7 +71,7 @@ impl fmt::Display for SavedPartition {
     }
 }
 
-/// What is kept of a disk.
+/// What is retained of a disk.
 #[derive(Debug)]
 pub(crate) struct Saved {
     disk_bytes: u64,
@@ -130,7 +130,7 @@ impl Saved {
         Self::find(&mut reads(disk), geometry, filters)
     }
 
-    /// Which copy of the disk's table is good by now; that read at first, if none is or it can't be told.
+    /// Which copy of the disk's table is good by now; that read at first, if none is or it is unknown.
     pub(crate) fn standing(&self, read: &mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>) -> Which {
         let found =
             self.table.as_ref().and_then(|table| find(read, self.disk_bytes, table.sector_bytes).ok().flatten());
@@ -147,7 +147,7 @@ impl Saved {
         &self.partitions
     }
 
-    /// The same for telling, before the image is known.
+    /// The same for events, before the image is known.
     pub(crate) fn list(&self) -> Vec<SavedPartition> {
         self.partitions.iter().map(|partition| numbered(partition, None)).collect()
     }
@@ -217,7 +217,7 @@ impl Saved {
     }
 
     /// Writes the saved partitions' table to a sparse file of the disk's size in the directory for temporary files, for
-    /// whoever has to restore it.
+    /// restoring it by hand.
     pub(crate) fn stash(&self) -> io::Result<PathBuf> {
         let (file, path) = tempfile::Builder::new().prefix("coreos-installer-partitions.").tempfile()?.keep()?;
         file.set_len(self.disk_bytes)?;

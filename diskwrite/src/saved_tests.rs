@@ -363,7 +363,7 @@ fn message(result: Result<Saved, SavedError>) -> String {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said_in_coreos_installers_words() {
+fn partitions_that_cannot_be_saved_are_refused_in_coreos_installers_words() {
     let by_number = filters(&[], &["1-"]);
     let by_label = filters(&["*"], &[]);
     let mut mbr = vec![0; 8 * MIB];
@@ -404,7 +404,7 @@ fn what_cannot_be_kept_is_said_in_coreos_installers_words() {
 }
 
 #[test]
-fn moves_are_told_as_coreos_installer_tells_them() {
+fn moves_are_reported_as_coreos_installer_does() {
     let rng = &mut Rng::with_seed(1);
     let disk = disk_with(512, &[(1, "data", 8192, 8200), (6, "logs", 8300, 8400), (7, "", 8500, 8600)]);
     let saved = find_in(&disk, 512, &filters(&[], &["-7"])).unwrap();

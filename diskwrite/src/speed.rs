@@ -29,14 +29,14 @@ use std::{
 const SCHEMA_VERSION: u32 = 1;
 /// How often progress is shown, and whether to stop is looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// What was there is kept in memory.
+/// The contents are held in memory.
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 const MAX_BLOCK_BYTES: u32 = 1 << 20;
 const MAX_WRITERS: u32 = 16;
 
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
-    /// A whole disk nobody uses, but for idle volumes and arrays on it, or a regular file.
+    /// A regular file, or a whole disk not in use; idle volumes and arrays on it do not count as use.
     pub path: PathBuf,
     /// Range written, from byte 0 on.
     pub size_bytes: u64,
@@ -150,7 +150,7 @@ pub struct DiskSpeed {
     pub size_bytes: u64,
     /// Bytes of one write.
     pub block_bytes: u32,
-    /// 99th percentile of the slowest writer, milliseconds truncated: what the service is told.
+    /// 99th percentile of the slowest writer, in milliseconds, truncated: what is reported to the service.
     pub io_sync_duration_ms: u64,
     /// The writers that came to their end.
     pub writers: Vec<WriterSpeed>,
@@ -199,7 +199,7 @@ pub fn measure(options: &SpeedOptions, progress: &mut dyn FnMut(SpeedProgress)) 
         return Err(SpeedError::TooSmall { path: path.clone(), size_bytes, wanted_bytes: writes.bytes });
     }
     if let Err(error) = disk.file().try_lock() {
-        tracing::debug!(%error, "the disk is locked by another program, going on without");
+        tracing::debug!(%error, "another program has locked the disk; continuing without the lock");
     }
     measure_on(options, writes, &Target { path, file: disk.file(), is_disk: true }, progress)
 }
@@ -303,7 +303,7 @@ fn run(
     })
 }
 
-/// Ends the writers with whoever waits for them.
+/// Stops the writers when the thread that waits for them ends.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -312,7 +312,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Something no disk can compress or take for zeros.
+/// Data that no disk can compress or treat as zeros.
 fn noise(len: u32) -> Vec<u8> {
     let mut random = fastrand::Rng::new();
     (0..len).map(|_| random.u8(..)).collect()

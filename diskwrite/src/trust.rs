@@ -1,4 +1,4 @@
-//! What an installation is told to trust.
+//! What an installation trusts.
 
 use api::http::public_url;
 use std::{fmt, path::PathBuf};
@@ -24,8 +24,8 @@ impl fmt::Display for SignatureAt {
 /// What must vouch for an image before it may boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
-    /// Whether a signature or a sum must: without it an image that none is found for is taken as it is. A signature that is there
-    /// and bad, or a sum that differs, is refused in any case.
+    /// Whether a signature or a sum must: otherwise an image without one is accepted. A bad
+    /// signature, or a sum that differs, is refused in any case.
     pub required: bool,
     /// The detached signature; None looks for it beside the image: its path, or its URL's, with `.sig` added.
     pub signature: Option<SignatureAt>,
@@ -49,7 +49,7 @@ impl Trust {
         self.sha256.is_some() || self.sha256_sums.is_some()
     }
 
-    /// Whether an image that something else than its server vouches for is all that is taken.
+    /// Whether only an image that something other than its server vouches for is accepted.
     pub(crate) fn must_be_vouched_for(&self) -> bool {
         self.required || self.has_sum()
     }

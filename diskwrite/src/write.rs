@@ -47,10 +47,10 @@ pub enum WriteError {
     /// What was written can't be read.
     #[error("cannot read {len} bytes back from byte {offset} of {}", device.display())]
     Read { device: PathBuf, offset: u64, len: u64, source: io::Error },
-    /// The disk took what was written, and gives something else.
+    /// The disk accepted what was written, but returns something else.
     #[error(
-        "read back wrong: {len} bytes at byte {offset} of {} are not what was written there; the disk or its \
-         connection is at fault, not the image: replace it",
+        "read back wrong: {len} bytes at byte {offset} of {} differ from what was written; the disk or its connection \
+         is at fault, not the image: replace it",
         device.display()
     )]
     ReadBack {
@@ -59,7 +59,7 @@ pub enum WriteError {
         /// How much was compared at once; at least a byte of it differs.
         len: u64,
     },
-    /// The image goes on where the disk ends.
+    /// The image continues where the disk ends.
     #[error("the image is larger than {}: it has at least {image_bytes} bytes, the disk has {disk_bytes}", device.display())]
     PastEnd {
         device: PathBuf,
@@ -145,7 +145,7 @@ impl<T: Target> Writer<T> {
         second.and(sync)
     }
 
-    /// As [`begin`](Self::begin) after a failure, and does not let one more failure be the last word.
+    /// As [`begin`](Self::begin) after a failure; retries after one more failure.
     pub(crate) fn clear(&mut self, ends: &Ends) -> Result<(), WriteError> {
         let mut result = self.begin(ends);
         for _ in 1..CLEAR_TRIES {

@@ -1,5 +1,5 @@
-//! A disk with a new system on it, changed further before its first boot: its last partition grown, its file systems mounted where
-//! nobody else sees them.
+//! A disk with a new system on it, changed further before its first boot: its last partition grown, its file systems
+//! mounted where no other process sees them.
 
 use crate::LayoutError;
 use crate::disk::{Disk, DiskError};
@@ -43,7 +43,7 @@ pub enum WrittenError {
     },
 }
 
-/// A disk that nobody uses.
+/// A disk that is not in use.
 #[derive(Debug)]
 pub struct WrittenDisk {
     disk: Disk,
@@ -111,9 +111,9 @@ impl WrittenDisk {
         }
     }
 
-    /// Mounts partitions of these numbers, in this order, on directories that are made where they are missing; runs `inside`, which sees
-    /// them, as do the programs it starts; and unmounts them. Nobody else sees them, and nothing stays mounted if this process is
-    /// killed.
+    /// Mounts partitions of these numbers, in this order, on directories that are created if missing; runs `inside`, which
+    /// sees them, as do the programs it starts; and unmounts them. No other process sees them, and nothing stays mounted
+    /// if this one is killed.
     pub fn mounted<T: Send>(
         &self,
         mounts: &[(u32, &Path)],
@@ -139,7 +139,7 @@ impl WrittenDisk {
     }
 }
 
-/// Runs in a thread of its own, whose mount namespace ends with it.
+/// Runs in its own thread, whose mount namespace ends with it.
 fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> T) -> Result<T, MountError> {
     let failed = |step: &'static str| move |source: io::Error| MountError::Prepare { step, source };
     let mounts = PrivateMounts::enter().map_err(failed("unsharing the namespace"))?;
@@ -163,7 +163,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
         // The boot loader reads file systems, and replays no journals.
         let settled = File::open(at).and_then(|root| kernel::file_system::settle(&root));
         if let Err(error) = settled {
-            tracing::debug!(path = %at.display(), %error, "the file system is not settled before it is unmounted");
+            tracing::debug!(path = %at.display(), %error, "cannot settle the file system before it is unmounted");
         }
         if let Err(source) = unmount(&mounts, at) {
             unmounted = Err(MountError::Unmount { device: device.to_owned(), source });

@@ -41,7 +41,7 @@ fn truncated_image_clears_the_table() {
 
 /// What follows the last partition is zeros, and then the backup table.
 #[test]
-fn raw_image_that_was_cut_is_told_by_its_table() {
+fn raw_image_that_was_cut_is_recognized_by_its_table() {
     if skipped() {
         return;
     }
@@ -87,7 +87,7 @@ fn image_that_is_its_own_target_is_refused() {
         assert!(matches!(error.disk, DiskState::Untouched), "{error}");
         assert_eq!(disk.read(0, 4 * MIB), before);
         let plan = plan(&from_file(&disk, &path)).unwrap();
-        assert!(plan.refusals.iter().any(|refusal| refusal.contains("to which it would be written")), "{plan:?}");
+        assert!(plan.refusals.iter().any(|refusal| refusal.contains("is the target disk")), "{plan:?}");
     }
 }
 
@@ -211,7 +211,7 @@ fn a_mounted_loop_device_on_the_disk_is_a_use_of_it() {
 }
 
 #[test]
-fn partition_somebody_reads_is_not_taken_away() {
+fn open_partition_is_not_taken_away() {
     if skipped() {
         return;
     }

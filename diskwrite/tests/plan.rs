@@ -99,7 +99,7 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
         assert_eq!(refusals(Source::File(image.packed(tool))), (none.clone(), none.clone()));
     }
     let (native, _) = refusals(Source::File(native.packed(None)));
-    assert!(native[0].starts_with("the image is made for disks with sectors of 4096 bytes"), "{native:?}");
+    assert!(native[0].starts_with("the image is for disks with 4096-byte sectors"), "{native:?}");
     let (missing, _) = refusals(Source::File("/no/such/image".into()));
     assert_eq!(missing, ["cannot open the image /no/such/image: No such file or directory (os error 2)"]);
     // Nobody writes to it, nor could it be read again.
@@ -110,7 +110,7 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (refused, warned) = refusals(Source::Url(format!("http://{address}/image")));
     assert_eq!(refused, none);
-    assert!(warned[0].starts_with("the image cannot be looked at now: http://127.0.0.1:"), "{warned:?}");
+    assert!(warned[0].starts_with("the image cannot be checked now: http://127.0.0.1:"), "{warned:?}");
     // What is kept must not lie where the image goes.
     run("sgdisk", &["--new=7:2M:+2M", "--change-name=7:data", &disk.path().display().to_string()]);
     let source = Source::File(image.packed(None));
@@ -151,5 +151,5 @@ fn kernel_name_means_the_disk_and_unknown_names_list_what_there_is() {
     assert_eq!(planned(disk.name().into()).unwrap().disk.path, disk.path());
     let error = planned("no-such-disk".into()).unwrap_err();
     let text = error.cause.to_string();
-    assert!(text.contains("'no-such-disk'; there are: "), "{text}");
+    assert!(text.contains("'no-such-disk'; found: "), "{text}");
 }

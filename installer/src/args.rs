@@ -1,6 +1,6 @@
 //! The installer arguments a service sends: a fixed allow-list, parsed into what they mean.
 //!
-//! The words are coreos-installer's; the list and the characters a value may hold are those of docs/compatibility.md#install-step.
+//! The words are coreos-installer's; the list and the characters allowed in a value are those of docs/compatibility.md#install-step.
 
 use crate::{cli::config::InstallConfig, plan::Image};
 use api::{INSTALLER_FLAGS, is_installer_value_char};
@@ -18,28 +18,28 @@ pub(crate) struct InstallerArgs {
 /// Why arguments are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgsError {
-    /// Not JSON, or not a list of texts.
-    #[error("installer_args must be a JSON list of texts, got '{start}'")]
+    /// Not JSON, or not a list of strings.
+    #[error("installer_args must be a JSON list of strings, got '{start}'")]
     NotAList { start: String, source: serde_json::Error },
     /// A flag outside the allow-list.
     #[error("installer argument '{flag}' is not allowed; allowed are {}", INSTALLER_FLAGS.join(" "))]
     Flag { flag: String },
     /// A value with characters outside the allow-list.
     // The value is not shown: it may be a URL with credentials.
-    #[error("the value of installer argument number {position} holds {bad:?}, which is not allowed there")]
+    #[error("the value of installer argument number {position} contains {bad:?}, which is not allowed")]
     Value {
         /// Its place in the list, from 1.
         position: usize,
         /// First character at fault.
         bad: char,
     },
-    #[error("installer_args hold an empty argument")]
+    #[error("installer_args contain an empty argument")]
     Empty,
     /// A flag at the end without its value.
     #[error("installer argument {flag} needs a value after it")]
     NoValue { flag: String },
     /// A value that no flag asked for.
-    #[error("installer argument '{value}' belongs to no flag")]
+    #[error("installer argument '{value}' does not belong to a flag")]
     Stray { value: String },
     /// Both an URL and a file, or one of them twice.
     #[error("installer_args name more than one image; give one --image-url or one --image-file")]

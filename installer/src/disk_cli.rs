@@ -42,12 +42,12 @@ impl Disk {
     }
 }
 
-/// Measure how long a disk takes to flush small writes: can etcd live on it?
+/// Measure how long a disk takes to flush small writes: is it fast enough for etcd?
 ///
-/// Writes 22 MiB in blocks of 2300 bytes, each followed by fdatasync, from two writers at once, as etcd's people measure it
-/// with fio, and shows the time fdatasync takes at the 99th percentile: etcd wants 10 ms at most. What was on the disk is kept
-/// in memory and put back afterwards, also after an error, Ctrl-C or a timeout. Only SIGKILL or a power cut meanwhile leaves
-/// the start of the disk, with its partition table, overwritten. Disks in use are refused; idle volumes and arrays on them are no use.
+/// Writes 22 MiB in blocks of 2300 bytes, each followed by fdatasync, from two writers at once, like etcd's own test with
+/// fio, and shows the 99th percentile of fdatasync's time: etcd needs 10 ms at most. The disk's contents are held in memory
+/// and put back afterwards, also after an error, Ctrl-C or a timeout. Only SIGKILL or a power cut leaves the start of the
+/// disk, with its partition table, overwritten. Disks in use are refused; idle volumes and arrays on them do not count as use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
@@ -58,16 +58,16 @@ Exit codes:
   255  with --request: not measured
 
 Examples:
-  landfall disk speed /dev/sdb                         # a whole disk that nobody uses
+  landfall disk speed /dev/sdb                         # a whole disk that is not in use
   landfall disk speed /var/lib/etcd/speed-test         # a file: the disk below a file system
   landfall disk speed --json /dev/sdb | jq .io_sync_duration_ms
   landfall disk speed --request request.json --json
 
-A request is {\"path\": \"/dev/disk/by-id/…\"}; it is answered as the service wants it, {\"io_sync_duration\", \"path\"}.
+A request is {\"path\": \"/dev/disk/by-id/…\"}; the answer has the service's form, {\"io_sync_duration\", \"path\"}.
 The same with fio, which puts nothing back:
   fio --name=test --rw=write --ioengine=sync --size=22m --bs=2300 --fdatasync=1 --filename=…")]
 pub struct Speed {
-    /// A whole disk nobody uses, but for idle volumes and arrays on it, or a regular file
+    /// A whole disk that is not in use, or a regular file
     #[arg(value_name = "DEVICE", required_unless_present = "request", conflicts_with = "request")]
     path: Option<PathBuf>,
     /// A service's request; '-' is standard input
@@ -76,10 +76,10 @@ pub struct Speed {
     /// Print JSON on standard output
     #[arg(long)]
     json: bool,
-    /// Stop after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS", default_value = "480", value_parser = seconds)]
     timeout: Duration,
-    /// Bytes each writer writes, from the start of the disk on; 22MiB for instance, or 22m
+    /// Bytes each writer writes, from the start of the disk, such as 22MiB or 22m
     #[arg(long, value_name = "SIZE", default_value = "22MiB", value_parser = kernel::units::parse)]
     size: u64,
     /// Bytes of one write
@@ -88,7 +88,7 @@ pub struct Speed {
     /// Writers at once, all on the same range
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     writers: u32,
-    /// Leave the disk overwritten
+    /// Do not restore the overwritten contents
     #[arg(long)]
     no_restore: bool,
 }
@@ -106,7 +106,7 @@ impl Speed {
                 let request = read_request(file)?;
                 (PathBuf::from(&request.path), Some(request))
             }
-            (None, None) => anyhow::bail!("name a disk or a request"),
+            (None, None) => anyhow::bail!("give a disk or a request"),
         };
         let cancel = Cancel::default();
         cancel.on_signals_in_order().context("cannot wait for signals")?;
@@ -218,8 +218,8 @@ fn table(speed: &DiskSpeed) -> String {
         text += &format!("{} writers failed; see the log\n", speed.failed_writers);
     }
     text += match speed.contents {
-        Contents::Restored => "\nWhat was on the disk is back on it.\n",
-        Contents::Overwritten => "\nThe range measured is overwritten.\n",
+        Contents::Restored => "\nThe disk's contents are restored.\n",
+        Contents::Overwritten => "\nThe measured range is overwritten.\n",
     };
     text
 }
@@ -273,7 +273,7 @@ mod tests {
             text.contains("writer 1        0.120      1.187     12.500     69.730    222.721  10029 writes"),
             "{text}"
         );
-        assert!(text.ends_with("back on it.\n"));
+        assert!(text.ends_with("contents are restored.\n"));
         speed.io_sync_duration_ms = 10;
         assert!(table(&speed).contains("fast enough"));
     }

@@ -1,4 +1,4 @@
-//! Progress for whoever watches: a bar on a terminal, lines elsewhere, JSON lines for machines.
+//! Progress: a bar on a terminal, lines elsewhere, JSON lines for machines.
 
 use api::{HostProgress, HostStage, Timestamp};
 use diskwrite::{Event, InstallError, Phase, Stage};
@@ -12,7 +12,7 @@ use std::{
 
 /// Time between two lines, as coreos-installer has it.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-/// Raised when an event or field changes its name or meaning; new ones are no change.
+/// Raised when an event or field changes its name or meaning, not for new ones.
 const SCHEMA: u32 = 1;
 /// With a known end.
 const BAR: &str =
@@ -32,14 +32,14 @@ pub(crate) enum Style {
     Bar,
     /// Lines on standard error, in coreos-installer's form.
     Lines,
-    /// Events on standard output, one a line.
+    /// Events on standard output, one per line.
     Json,
 }
 
-/// Where progress goes. Nobody reading it is no reason to stop half-way through a disk: write errors are ignored.
+/// Where progress goes. Write errors are ignored: a reader that is gone must not stop a half-written disk.
 #[derive(Debug)]
 pub(crate) enum Display {
-    /// One event a line on standard output.
+    /// One event per line on standard output.
     Json,
     /// A bar on standard error.
     Bar(Bar),
@@ -111,7 +111,7 @@ impl Display {
         }
     }
 
-    /// Tells a machine that reads events of a stage of a role's flow. For people it is in the log.
+    /// Writes a stage of a role's flow as an event. For people it is in the log.
     pub(crate) fn stage(&mut self, progress: &HostProgress) {
         if let Self::Json = self {
             let info = progress.progress_info.as_str();
@@ -119,7 +119,7 @@ impl Display {
         }
     }
 
-    /// Tells a machine that reads events of the end. Who reads anything else gets the error itself.
+    /// Writes the end as an event. Other readers get the error itself.
     pub(crate) fn failed(&self, error: &InstallError) {
         if matches!(self, Self::Json) {
             print(&Frame::Failed { error: kernel::in_full(&error.cause), disk: error.disk.to_string() });

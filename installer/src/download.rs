@@ -26,14 +26,14 @@ const DISK: &str = "disk";
 
 /// Fetch an image that CoreOS systems are installed from
 ///
-/// The image is that of a stream or, with --image-url, any other. Its signature is checked, and what was fetched before is not fetched
+/// The image is a stream's or, with --image-url, any other. Its signature is checked. A good existing file is not fetched
 /// again.
 #[derive(Debug, clap::Args)]
 pub struct Download {
-    /// Stream whose newest release to fetch: stable, testing, next or another
+    /// Stream whose newest release is fetched: stable, testing, next or another
     #[arg(short, long, value_name = "name", default_value = "stable")]
     stream: String,
-    /// Processor architecture of the machines that are to boot it
+    /// Processor architecture of the machines that will boot it
     #[arg(short, long, value_name = "name", default_value = std::env::consts::ARCH)]
     architecture: String,
     /// Kind of machine that the image is for, such as metal or qemu
@@ -45,41 +45,42 @@ pub struct Download {
     /// Address of an image that is not in a stream
     #[arg(short = 'u', long, value_name = "URL", value_parser = url)]
     image_url: Option<String>,
-    /// Where the files are put
+    /// Directory for the files
     #[arg(short = 'C', long, value_name = "path", default_value = ".")]
     directory: PathBuf,
-    /// Unpack a .gz or .xz image; its signature is checked but not kept
+    /// Unpack a .gz or .xz image; its signature is checked but not stored
     #[arg(short, long)]
     decompress: bool,
-    /// Accept an image without signature; one with a bad signature never is
+    /// Accept an image without a signature; a bad signature is always refused
     #[arg(long)]
     insecure: bool,
-    /// Where streams are described [default: Fedora's server]
+    /// Base URL of the streams' metadata [default: Fedora's server]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
-    /// Times to ask a server that does not answer again, or 'infinite'
+    /// How often to retry a server that does not answer, or 'infinite'
     #[arg(long, value_name = "N", default_value_t)]
     fetch_retries: FetchRetries,
     /// PEM bundle trusted for https in addition to the system's roots
     #[arg(long, value_name = "PATH")]
     cacert: Option<PathBuf>,
-    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
-    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
+    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
+    /// fingerprint.
     #[arg(long, value_name = "PATH")]
     keyring: Vec<PathBuf>,
-    /// Trust the keys of --keyring alone
+    /// Trust only the keys of --keyring
     #[arg(long, requires = "keyring")]
     keyring_only: bool,
 }
 
-/// Print what images a stream has: architecture, platform, format
+/// Print the images of a stream: architecture, platform, format
 #[derive(Debug, clap::Args)]
 pub struct ListStream {
     /// The stream: stable, testing, next or another
     #[arg(short, long, value_name = "name", default_value = "stable")]
     stream: String,
-    /// Where streams are described [default: Fedora's server]
+    /// Base URL of the streams' metadata [default: Fedora's server]
     #[arg(long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// PEM bundle trusted for https in addition to the system's roots
@@ -174,7 +175,7 @@ impl Download {
         each.collect()
     }
 
-    /// Fetches one file, unless it is there, and says where it is.
+    /// Fetches one file, unless it exists, and prints its path.
     fn fetch(&self, image: &Image) -> anyhow::Result<()> {
         let signature = image.signature.as_ref();
         if signature.is_none() && !self.insecure {
@@ -220,7 +221,7 @@ impl Download {
         });
         display.close();
         result.map(drop).map_err(|error| {
-            // It is of no use to anybody, and looks like an image.
+            // It is useless, but looks like an image.
             let _ = fs::remove_file(path);
             in_its_words(error, "decoding and writing image")
         })
@@ -288,7 +289,7 @@ fn in_its_words(error: CopyError, doing: &'static str) -> anyhow::Error {
         CopyError::Source(error @ DecodeError::Trailing { .. }) => {
             anyhow::Error::new(error).context("found trailing data after compressed stream").context(doing)
         }
-        // A sum that differs is no matter of signatures.
+        // A wrong sum has nothing to do with signatures.
         CopyError::Source(DecodeError::Verify(error)) | CopyError::Verify(error)
             if !matches!(error, VerifyError::Sha256 { .. }) =>
         {
@@ -329,7 +330,7 @@ fn url(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Not eprintln: nobody listening is no reason to panic.
+/// Not eprintln, which panics if the reader is gone.
 fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

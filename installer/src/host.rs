@@ -23,9 +23,9 @@ pub trait Host: Sync {
     fn root(&self) -> &Path;
     /// Runs one of the host's programs. Returns what it wrote, both streams merged, trimmed. Ended when `cancel` is set.
     fn run(&self, program: Program, args: &[&OsStr], cancel: &Cancel) -> Result<String, ProgramError>;
-    /// Zeroes the first 512 bytes of a disk nobody uses.
+    /// Zeroes the first 512 bytes of a disk that is not in use.
     fn clear_boot_sector(&self, device: &Path) -> Result<(), HostError>;
-    /// Takes down what an earlier life left on a disk, and wipes its signatures; other disks stay as they are.
+    /// Takes down idle devices on a disk, and wipes its signatures; other disks are not changed.
     fn clean_disk(&self, device: &Path, cancel: &Cancel) -> Result<(), HostError>;
     /// Writes an image once.
     fn write_image(
@@ -101,7 +101,7 @@ pub struct LiveHost {
 }
 
 impl LiveHost {
-    /// What the image writer is told.
+    /// The image writer's options.
     pub fn options(&self, write: &ImageWrite, ignition: Option<&[u8]>, cancel: &Cancel) -> InstallOptions {
         InstallOptions {
             source: match &write.image {
@@ -157,7 +157,7 @@ impl Host for LiveHost {
         let sent = logs::run(&logs::Settings { wanted, ..settings.clone() });
         let missing = sent.map_err(|error| HostError::Logs(error.into()))?;
         if !missing.is_empty() {
-            tracing::warn!("the logs are not complete: {missing}");
+            tracing::warn!("the logs are incomplete: {missing}");
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_keeps_is_kept() {
+    fn the_writer_gets_the_partitions_to_keep() {
         let host = live_host();
         let args = r#"["--save-partlabel","data*","--save-partindex","5-,2","--image-file","/i"]"#;
         let request = InstallRequest { installer_args: Some(args.into()), ..request() };

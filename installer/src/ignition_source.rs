@@ -25,12 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Why there is no config. URLs are shown without user, password, query and fragment.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IgnitionSourceError {
-    /// Anybody on the way could put in another one.
+    /// An attacker on the network could replace it.
     #[error("refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition")]
     Insecure,
     #[error("unknown protocol for URL '{url}': an Ignition config is fetched by http or https")]
     Protocol { url: String },
-    /// The sum is none, or another config's.
+    /// The sum is invalid, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
     /// HTTP can't be set up.
@@ -85,11 +85,11 @@ pub(crate) fn fetch(
 ) -> Result<Vec<u8>, IgnitionSourceError> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let hash: Option<IgnitionHash> = hash.map(str::parse).transpose()?;
-    let anybody = insecure || hash.is_some();
+    let allows_http = insecure || hash.is_some();
     let public = public_url(url);
     match scheme.as_deref() {
         Some("https") => {}
-        Some("http") if anybody => {}
+        Some("http") if allows_http => {}
         Some("http") => return Err(IgnitionSourceError::Insecure),
         _ => return Err(IgnitionSourceError::Protocol { url: public }),
     }
@@ -120,7 +120,8 @@ pub(crate) fn fetch(
             return Err(error);
         }
         failures = failures.saturating_add(1);
-        tracing::warn!(error = %kernel::in_full(&error), wait_ms = wait.as_millis(), "the Ignition config is fetched again");
+        let (error, wait_ms) = (kernel::in_full(&error), wait.as_millis());
+        tracing::warn!(%error, wait_ms, "cannot fetch the Ignition config, trying again");
         if cancel.sleep(wait) {
             return Err(IgnitionSourceError::Cancelled { url: public });
         }
@@ -145,7 +146,7 @@ fn attempt(agent: &ureq::Agent, url: &str, public: &str, https_only: bool) -> Re
     bounded(config, || public.to_owned())
 }
 
-/// Whether the next attempt may fare better. An unknown name and a certificate nobody trusts stay so.
+/// Whether the next attempt may succeed. An unknown name and an untrusted certificate stay so.
 fn may_pass(error: &IgnitionSourceError) -> bool {
     match error {
         IgnitionSourceError::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500..=599),

@@ -1,5 +1,5 @@
-//! The network the host was found by goes on to the installed system: an address that was set by hand, in a NetworkManager
-//! profile or on the kernel's command line, is not lost to a service that knows only DHCP.
+//! The network of the discovered host is passed to the installed system: an address that was set by hand, in a
+//! NetworkManager profile or on the kernel's command line, is not lost if the service knows only DHCP.
 //!
 //! A service that knows of a static network says so itself, with `--copy-network` or `ip=` (docs/compatibility.md#install-request); then
 //! nothing is added.
@@ -15,7 +15,7 @@ use std::{
 
 /// Where NetworkManager keeps the profiles that `--copy-network` copies.
 pub(crate) const NETWORK_DIR: &str = "/etc/NetworkManager/system-connections";
-/// A larger profile is none.
+/// A larger file is not a profile.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 /// For the service's name.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ const NETWORK_KARGS: [&str; 12] = [
     "vlan",
 ];
 
-/// What there is of the live host's network.
+/// The live host's network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveNetwork {
     /// The address that the service sees.
@@ -46,13 +46,13 @@ pub struct LiveNetwork {
     pub mac: Option<String>,
     /// Addresses set in NetworkManager's profiles.
     pub in_profiles: Vec<IpAddr>,
-    /// Whether somebody at the console has changed a profile.
+    /// Whether a user at the console has changed a profile.
     pub by_operator: bool,
     /// The kernel's command line.
     pub command_line: String,
 }
 
-/// What an image's first boot is told of the network.
+/// Network settings for an image's first boot.
 #[derive(Debug)]
 pub(crate) struct FirstBoot<'a> {
     pub append_kargs: &'a mut Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) struct FirstBoot<'a> {
 }
 
 impl LiveNetwork {
-    /// That of the system whose root is `root`, as it reaches the service at `url`. What can't be read is not there.
+    /// That of the system whose root is `root`, as it reaches the service at `url`. What can't be read counts as missing.
     pub fn read(root: &Path, url: &str) -> Self {
         let address = address_towards(url);
         let profiles = root.join(NETWORK_DIR.trim_start_matches('/'));
@@ -78,7 +78,7 @@ impl LiveNetwork {
         if self.by_operator && first_boot.network_dir.is_none() {
             *first_boot.network_dir = Some(NETWORK_DIR.into());
             return Some(format!(
-                "the network was set at the console: the profiles in {NETWORK_DIR} go on to the installed system"
+                "the network was set at the console: the profiles in {NETWORK_DIR} are copied to the installed system"
             ));
         }
         let address = self.address.filter(|address| !address.is_loopback())?;
@@ -86,11 +86,11 @@ impl LiveNetwork {
         if first_boot.network_dir.is_some() || first_boot.append_kargs.iter().any(is_there) {
             return None;
         }
-        let reason = format!("{address}, by which the service knows this host, is set by hand");
+        let reason = format!("the service knows this host by {address}, which is set by hand");
         if self.in_profiles.contains(&address) {
             self.drop_dhcp(first_boot.append_kargs);
             *first_boot.network_dir = Some(NETWORK_DIR.into());
-            return Some(format!("{reason} in {NETWORK_DIR}: its profiles go on to the installed system"));
+            return Some(format!("{reason} in {NETWORK_DIR}: its profiles are copied to the installed system"));
         }
         let words = || self.command_line.split_ascii_whitespace();
         if !words().any(|word| static_address(word) == Some(address)) {
@@ -103,9 +103,7 @@ impl LiveNetwork {
         };
         let carried: Vec<String> = words().filter(carried).map(str::to_owned).collect();
         first_boot.append_kargs.extend(carried);
-        Some(format!(
-            "{reason} on the kernel's command line: what that says of the network goes on to the installed system"
-        ))
+        Some(format!("{reason} on the kernel's command line: its network arguments are passed to the installed system"))
     }
 
     /// The same interface can't have both.

@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-/// Of what a program writes, the end is kept.
+/// How much of a program's output is retained: its end.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// Of what a failed program wrote last, people get to see so much (docs/compatibility.md#host-programs).
+/// How much of a failed program's output is shown (docs/compatibility.md#host-programs).
 const SHOWN_BYTES: usize = 200;
 /// Between SIGTERM and SIGKILL; the whole installation has five seconds (docs/compatibility.md#installer-command-line).
 const GRACE: Duration = Duration::from_secs(2);
@@ -97,7 +97,7 @@ pub(crate) fn run(
     command.args(args).envs(environment.iter().map(|(name, value)| (name, value)));
     let place = Place { own_group: true, ..Place::default() };
     let mut child = assist::start(&command, place, ends).map_err(start)?;
-    // A background process of its own may keep the pipe open: it is not waited for.
+    // A background process may hold the pipe open: it is not waited for.
     let ended = outputs.follow(Duration::ZERO, || child.try_wait(), |_| cancel.is_cancelled());
     let status = match ended {
         Ok(Some(status)) => status,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_in_the_real_installers_words() {
+    fn a_failure_is_reported_in_the_real_installers_words() {
         let error = shell("echo fine; echo 'Error: no such unit'; exit 3", &Cancel::default()).unwrap_err();
         assert_eq!(
             error.to_string(),

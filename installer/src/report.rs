@@ -1,4 +1,4 @@
-//! Progress to the service: sent from a thread of its own, so that a slow service slows nothing else.
+//! Progress to the service: sent from its own thread, so that a slow service slows nothing else.
 
 use api::{Client, ClientConfig, ClientError, HostId, HostProgress, HostStage, InfraEnvId, RetryPolicy, Timestamp};
 use diskwrite::Event;
@@ -15,7 +15,7 @@ use std::{
 
 /// A percentage this many points above the last is worth a request (docs/compatibility.md#writing-progress).
 const STEP_POINTS: u8 = 5;
-/// Who looks at this host sees the image grow so often.
+/// How often the image's growth is shown on this host.
 const STAGE_FILE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which percentages are sent: every five points or more, and 100 once.
@@ -46,7 +46,7 @@ struct Mailbox {
 #[derive(Debug)]
 struct Letter {
     progress: HostProgress,
-    /// A detail that the next report makes worthless.
+    /// A detail that the next report supersedes.
     replaceable: bool,
 }
 
@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-/// Sends reports in order. Failures are logged and swallowed: an installation doesn't fail because nobody listened.
+/// Sends reports in order. Failures are only logged: an installation doesn't fail because a report did.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     shared: Arc<Shared>,
@@ -157,7 +157,7 @@ impl Reporter {
         Ok(Self { shared, thread, thinning: Thinning::default(), rate: Rate::default(), stage_file: None })
     }
 
-    /// Tells the present stage also to the file at `path`, which is replaced each time.
+    /// Also writes the present stage to the file at `path`, which is replaced each time.
     pub(crate) fn tell(&mut self, path: &Path) {
         self.stage_file = Some(path.to_owned());
     }
@@ -187,7 +187,7 @@ impl Reporter {
             self.write_stage(&progress, Some(image));
         }
         if worth {
-            // That all is read is no detail: it is not said again.
+            // That all is read is not a detail: it is not reported again.
             let replaceable = progress.progress_info != "100%";
             self.send(progress, replaceable);
         }
@@ -203,7 +203,7 @@ impl Reporter {
         if let Some(path) = &self.stage_file
             && let Err(error) = write_stage(path, progress, image)
         {
-            tracing::debug!(path = %path.display(), %error, "the stage is not told there");
+            tracing::debug!(path = %path.display(), %error, "cannot write the stage to its file");
         }
     }
 
@@ -260,7 +260,7 @@ fn post(shared: &Shared, send: impl Fn(&Letter) -> Result<(), ClientError>) {
             drop(mailbox);
             if let Err(error) = send(&letter) {
                 let stage = letter.progress.current_stage;
-                tracing::warn!(%stage, info = letter.progress.progress_info, error = &error as &dyn std::error::Error, "progress report failed, going on");
+                tracing::warn!(%stage, info = letter.progress.progress_info, error = &error as &dyn std::error::Error, "progress report failed, continuing");
             }
             mailbox = shared.lock();
             mailbox.sending = false;
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_once_a_second() {
+    fn a_rate_is_given_once_a_second() {
         let (mut rate, start) = (Rate::default(), Instant::now());
         let after = |ms| start + Duration::from_millis(ms);
         let written: Vec<_> = [(0, 0), (500, 100), (2000, 600), (2500, 700), (3000, 700), (4000, 10), (6000, 4010)]

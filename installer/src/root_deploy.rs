@@ -43,7 +43,7 @@ pub enum DeployError {
     },
 }
 
-/// Deploys once. Whatever an earlier attempt left is taken over.
+/// Deploys once. Remains of an earlier attempt are reused.
 pub(crate) fn deploy(
     host: &dyn Host,
     deploy: &RootDeploy,

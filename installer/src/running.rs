@@ -17,13 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// More than a process id and a time have.
+/// More than a process id and a time take.
 const MAX_FILE_BYTES: u64 = 64;
 const LOOK: Duration = Duration::from_millis(20);
-/// For what was killed to be gone.
+/// How long a killed process may take to end.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
-/// What is wrong with the lock, or with who has it.
+/// What is wrong with the lock, or with its holder.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunningError {
     #[error("cannot lock {}", path.display())]
@@ -32,7 +32,7 @@ pub(crate) enum RunningError {
     #[error("cannot stop the installation, process {pid}")]
     Signal { pid: i32, source: Errno },
     #[error(
-        "the installation, process {pid}, doesn't end even when killed: blocked in the kernel, at a device most likely"
+        "the installation, process {pid}, does not end even when killed; a device probably blocks it in the kernel"
     )]
     Stuck { pid: i32 },
 }
@@ -133,7 +133,7 @@ fn holder_pid(text: &str) -> Option<i32> {
     (start_time(pid) == started.parse().ok()).then_some(pid)
 }
 
-/// The agent's child leads a group of its own; an installation started by hand may share one with a shell.
+/// The agent's child leads its own group; an installation started by hand may share one with a shell.
 fn signal_all(pid: i32, signal: Signal) -> Result<(), Errno> {
     let process = Pid::from_raw(pid);
     let leads = getpgid(Some(process)) == Ok(process);
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A holder in a process of its own.
+    /// A holder in its own process.
     fn holder(path: &Path, script: &str) -> Child {
         let mut command = Command::new("flock");
         command.arg("-n").arg(path).args(["/bin/sh", "-c", script]).process_group(0);

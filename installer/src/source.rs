@@ -4,7 +4,7 @@ use crate::streams::{self, STREAM_BASE_URL, StreamQuery};
 use diskwrite::{InstallOptions, SignatureAt, Source};
 use std::path::{Path, PathBuf};
 
-/// The stream of a disk that nothing else is said for.
+/// The stream if nothing else is specified.
 const STREAM: &str = "stable";
 /// Where a live system describes the images inside it.
 const OSMET_DIR: &str = "/run/coreos-installer/osmet";
@@ -12,7 +12,7 @@ const OSMET_DIR: &str = "/run/coreos-installer/osmet";
 const SECTOR: u32 = 512;
 const LARGE_SECTOR: u32 = 4096;
 
-/// What was said of it; by default nothing.
+/// What was specified of it; by default nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'a> {
     /// A file, or `-` for standard input.
@@ -25,7 +25,7 @@ pub struct Choice<'a> {
     pub stream: Option<&'a str>,
     /// As the kernel names it; this machine's when not said.
     pub architecture: Option<&'a str>,
-    /// Where streams are described.
+    /// Base URL of the streams' metadata.
     pub stream_base_url: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum ChoiceError {
 }
 
 /// Sets the image in `options`, whose disk must be set, and for one of a stream what vouches for it. Returns what
-/// coreos-installer tells of it.
+/// coreos-installer prints about it.
 pub(crate) fn choose(choice: &Choice, options: &mut InstallOptions) -> anyhow::Result<String> {
     if let Some(source) = named(choice) {
         let origin = match &source {

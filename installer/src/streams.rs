@@ -23,7 +23,7 @@ pub(crate) const STREAM_BASE_URL: &str = "https://builds.coreos.fedoraproject.or
 const PLATFORM: &str = "metal";
 /// The published files have about 100 KiB.
 const METADATA_BYTES: u64 = 4 << 20;
-/// A server that does not answer for this long is asked again, or given up.
+/// How long a server may not answer before the next try, or the last.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// How long to try where no number of retries is set.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ pub(crate) struct StreamQuery<'a> {
     pub architecture: &'a str,
     /// The disk's logical sector size, in bytes.
     pub sector_bytes: u32,
-    /// How often a server that fails is asked again; without a number for a minute.
+    /// How often a server that fails is retried; without a number for a minute.
     pub retries: Retries,
 }
 
@@ -61,9 +61,7 @@ pub(crate) enum StreamError {
     #[error(transparent)]
     Config(#[from] HttpConfigError),
     /// Not a name that can be part of a URL's path.
-    #[error(
-        "'{stream}' is not a stream's name: letters, digits, '.', '_' and '-' make one, such as stable, testing or next"
-    )]
+    #[error("'{stream}' is not a stream's name: use letters, digits, '.', '_' and '-', as in stable, testing or next")]
     Name { stream: String },
     /// Not a URL that can be fetched.
     #[error("'{url}' is not a base URL of streams: it must start with http:// or https://")]
@@ -119,7 +117,7 @@ pub(crate) enum StreamError {
         /// Those it has.
         available: Vec<String>,
     },
-    /// Neither none nor several can be written to one disk.
+    /// Exactly one is needed for a disk.
     #[error("{format} of stream {stream} has {} where one image was expected", list(artifacts))]
     Artifacts { stream: String, format: &'static str, artifacts: Vec<String> },
     #[error("stream {stream}: '{found}' is not a SHA-256 in hexadecimal")]
@@ -128,7 +126,7 @@ pub(crate) enum StreamError {
         /// As it stands there.
         found: String,
     },
-    #[error("cancelled while the stream metadata were fetched")]
+    #[error("cancelled while fetching the stream metadata")]
     Cancelled,
 }
 
@@ -281,7 +279,7 @@ fn select(metadata: Metadata, query: &StreamQuery<'_>) -> Result<StreamImage, St
     let sector_bytes = query.sector_bytes;
     let format = if sector_bytes == 4096 { "4k.raw.xz" } else { "raw.xz" };
     if !matches!(sector_bytes, 512 | 4096) {
-        tracing::warn!("the disk has sectors of {sector_bytes} bytes, for which no stream has images; taking {format}");
+        tracing::warn!("no stream has images for disks with {sector_bytes}-byte sectors; taking {format}");
     }
     let Some(artifacts) = platform.formats.get(format) else {
         let available = names(&platform.formats);

@@ -17,12 +17,12 @@ use std::{
 /// no partition table, file system, RAID, LVM, ZFS or encryption is recognized on it any more:
 ///
 ///   signatures  only the magic numbers are zeroed. Seconds. All data is still there, and tools can find it again.
-///   discard     the disk is told to forget everything. Seconds. It may, but promises nothing about the contents.
+///   discard     the disk is asked to discard everything. Seconds. It promises nothing about the contents.
 ///   zero        every byte is overwritten, by the disk's own command if it has one that guarantees zeros. Minutes to
 ///               hours. Blocks that the disk has set aside may keep old contents.
 ///   secure      the disk erases itself by its own command: NVMe Format with secure erase or Sanitize, or ATA SECURITY
 ///               ERASE UNIT, enhanced where it can. Seconds to hours; it cannot be stopped, and the power must stay on.
-///               Other NVMe namespaces are spared. An ATA disk that lost its power meanwhile is locked with the password
+///               Other NVMe namespaces are spared. An ATA disk that loses power meanwhile is locked with the password
 ///               'landfall' until it is wiped again.
 ///
 /// Disks in use (see --release), the medium this system was booted from, and partitions are refused. Ctrl-C stops: the
@@ -31,17 +31,17 @@ use std::{
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
 Exit codes:
-  0  done; with --allow-weaker maybe less than was asked for: the report says what
-  1  not done, not wholly, or refused; the message says why and what was written
+  0  done; with --allow-weaker possibly at a weaker level, which the report gives
+  1  refused, failed or incomplete; the message says why and what was written
   2  wrong usage
 
 Examples:
-  landfall wipe --dry-run /dev/sdb                   # what is on it, and what would go
-  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # for another life in the same hands
-  landfall wipe --release --dry-run /dev/sdb         # which volumes and arrays are up on it, and who uses them
-  landfall wipe --release /dev/sdb                   # make a disk of an old server free
+  landfall wipe --dry-run /dev/sdb                   # what is on it, and what would be erased
+  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # to reuse the disk
+  landfall wipe --release --dry-run /dev/sdb         # which volumes and arrays are active on it, and what uses them
+  landfall wipe --release /dev/sdb                   # free a disk of an old server
   landfall wipe --level zero --verify /dev/sdb
-  landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own means, else zeros
+  landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own command, else zeros
   landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
 pub struct Wipe {
     /// A whole disk: its path, name, link, WWN or serial number
@@ -50,14 +50,14 @@ pub struct Wipe {
     /// How far to go
     #[arg(long, value_name = "LEVEL", default_value = "signatures", value_parser = level)]
     level: Level,
-    /// First take down what lies on the disk: LVM volumes, RAID arrays, opened encryption, the top first
+    /// First take down idle devices on the disk, from the top: LVM volumes, RAID arrays, unlocked encryption
     ///
-    /// Such devices of an earlier life come up by themselves when a system starts, and keep the disk in use. Only what nobody
-    /// uses goes: if anything of it is mounted, swap, or open in a program, the command says what, and changes nothing. Other
-    /// disks that a volume or array lies on too stay as they are. A multipath device stays; name it, not one of its paths.
+    /// Such devices are activated when a system starts, and keep the disk in use. If any of them is mounted, used as swap,
+    /// or open in a program, the command says which, and changes nothing. Other disks of a volume or array are not
+    /// changed. A multipath device stays; give its name, not one of its paths.
     #[arg(long)]
     release: bool,
-    /// Go on with the next weaker level that the disk can do, instead of ending with an error
+    /// Continue with the next weaker level that the disk supports, instead of failing
     #[arg(long)]
     allow_weaker: bool,
     /// Print what is on the disk and what would be done, and do nothing
@@ -66,7 +66,7 @@ pub struct Wipe {
     /// Print JSON on standard output: the report, or with --dry-run the plan
     #[arg(long)]
     json: bool,
-    /// After zeroing read all of the disk back, not samples
+    /// After zeroing, read back the whole disk, not only samples
     #[arg(long)]
     verify: bool,
 }
@@ -128,7 +128,7 @@ fn report(wiped: &Wiped, asked: Level) -> String {
     let device = wiped.disk.path.display();
     let mut text = match wiped.done() {
         Some(done) if done == asked => format!("{device} is wiped, level {done}\n"),
-        Some(done) => format!("{device} is wiped, level {done}, WEAKER than level {asked} that was asked for\n"),
+        Some(done) => format!("{device} is wiped, level {done}, WEAKER than the requested level {asked}\n"),
         None => format!("{device} is not wiped\n"),
     };
     for step in &wiped.taken_down {
@@ -139,7 +139,7 @@ fn report(wiped: &Wiped, asked: Level) -> String {
     }
     for span in &wiped.unreadable {
         text += &format!(
-            "Warning: {} bytes at byte {} cannot be read; what is there is not known\n",
+            "Warning: {} bytes at byte {} cannot be read; their contents are unknown\n",
             span.len, span.offset
         );
     }
@@ -188,10 +188,10 @@ mod tests {
             unreadable: vec![Span { offset: 512, len: 1024 }],
         };
         let expected = "\
-/dev/loop9 is wiped, level signatures, WEAKER than level discard that was asked for
+/dev/loop9 is wiped, level signatures, WEAKER than the requested level discard
   discard: REFUSED: not supported
   signatures: none is left
-Warning: 1024 bytes at byte 512 cannot be read; what is there is not known
+Warning: 1024 bytes at byte 512 cannot be read; their contents are unknown
 ";
         assert_eq!(report(&wiped, Level::Discard), expected);
         wiped.rungs = vec![Rung { level: Level::Signatures, outcome: done(2) }];

@@ -23,7 +23,7 @@ pub fn make_writable(path: &Path) -> Result<(), WritableError> {
     if !flags.contains(FsFlags::ST_RDONLY) {
         return Ok(());
     }
-    // What else the mount has is kept by those flags alone that are named.
+    // Only the named flags retain the mount's other options.
     let preserved = [
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
         (FsFlags::ST_NODEV, MsFlags::MS_NODEV),

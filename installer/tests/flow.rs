@@ -331,7 +331,7 @@ fn recorded_requests_report_the_stages_that_were_recorded_of_their_roles() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_cleaned_is_told_and_written_all_the_same() {
+fn a_disk_that_cannot_be_cleaned_is_reported_and_written_all_the_same() {
     let service = FakeService::start(friendly);
     let mut host = FakeHost::new(|_, _, _| Ok(()));
     host.unclean = true;

@@ -303,7 +303,7 @@ fn run(command: &mut Command) {
 
 /// What an ordinary user of the node can do before: the directory is there already, with a kernel in it.
 #[test]
-fn nothing_that_somebody_planted_is_booted() {
+fn no_planted_file_is_booted() {
     let node = Node::new();
     let scratch = node.dir.path().join("scratch");
     fs::create_dir(&scratch).unwrap();

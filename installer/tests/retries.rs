@@ -145,7 +145,7 @@ fn a_report_that_is_refused_is_not_repeated_and_one_that_fails_is() {
         assert_eq!(
             progress.last().unwrap(),
             "Rebooting",
-            "{status}: an installation doesn't fail because nobody listened"
+            "{status}: an installation doesn't fail because a report did"
         );
     }
 }

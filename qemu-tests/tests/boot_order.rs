@@ -63,7 +63,7 @@ fn an_installed_disk_has_one_entry_that_is_first_and_next() {
     assert_eq!(rest(&after), rest(&before));
 
     let again = facts.text(&format!("landfall boot-order set {device}"));
-    assert!(again.ends_with("all of it was set already\n"), "{again}");
+    assert!(again.ends_with("everything was already set\n"), "{again}");
 
     // The entry of a system that is gone, and one that is none of ours.
     let own = own["number"].as_str().unwrap();

@@ -302,7 +302,7 @@ fn each_dirty_disk_ends_installed_or_refused_and_no_other_changes() {
     bench.refused(
         "one path of a multipath device",
         way,
-        "is one path of the multipath device mpatha: name /dev/mapper/mpatha",
+        "is one path of the multipath device mpatha: use /dev/mapper/mpatha",
     );
     bench.installed("a multipath device with a volume on its partition", TWO_PATHS, "/dev/mapper/mpatha");
     bench.facts.run("dmsetup info mpatha; ! dmsetup info vg-old");

@@ -110,7 +110,7 @@ fn a_disk_erases_itself_or_says_that_it_cannot() {
         fill(&mut facts, node);
         let before = sum(&mut facts, node);
         let said = failure(&mut facts, &format!("landfall wipe --level secure {node}"));
-        assert!(said.contains("does not do level 'secure'") && said.contains(reason), "{said}");
+        assert!(said.contains("does not support level 'secure'") && said.contains(reason), "{said}");
         assert_eq!(sum(&mut facts, node), before, "a refused wipe wrote to {node}");
         let rungs = wipe(&mut facts, &format!("--level secure --allow-weaker {node}"));
         assert_eq!(rungs[0]["outcome"], "refused");

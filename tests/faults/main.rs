@@ -327,7 +327,7 @@ fn source_that_stalls_is_told_from_a_slow_one() {
     let output = child.wait_with_output().unwrap();
     drop(stdin);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("has stalled: it gave nothing for 1 s"), "{text}");
+    assert!(!output.status.success() && text.contains("has stalled: no data for 1 s"), "{text}");
     assert_eq!(job.assert_safe(&disk, &before), State::NoTable);
     // A byte now and then is slow, and goes on.
     let mut child = start("2");

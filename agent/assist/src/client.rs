@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a program that was told to end is checked.
+/// How often a program that must end is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
 static ASSISTANT: OnceLock<Arc<Connection>> = OnceLock::new();
@@ -71,7 +71,7 @@ fn reply(socket: BorrowedFd) -> io::Result<(Reply, Vec<OwnedFd>)> {
 }
 
 fn unexpected() -> io::Error {
-    io::Error::other("the step's assistant gave another answer than the one asked for")
+    io::Error::other("the step's assistant gave an unexpected answer")
 }
 
 pub(crate) fn set(connection: Arc<Connection>) -> io::Result<()> {
@@ -121,7 +121,7 @@ impl Child {
         }
     }
 
-    /// Signals its group, if it has one of its own, else itself.
+    /// Signals its group, if it has its own, else itself.
     pub fn signal_group(&mut self, signal: Signal) -> io::Result<()> {
         match &mut self.0 {
             By::Us(program) => program.signal_group(signal),
@@ -138,7 +138,7 @@ impl Child {
     }
 
     /// Sends SIGTERM to its group, or with `tree` to it and all that it started; after `grace` SIGKILL, and waits as long again.
-    /// A process that is blocked at a device is left behind.
+    /// A process that is blocked by a device is not waited for.
     pub fn end(&mut self, tree: bool, grace: Duration) -> io::Result<()> {
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             if tree {
@@ -212,7 +212,7 @@ pub(crate) fn mount_device(device: &Path, at: &Path, kind: &str, flags: MsFlags)
 pub struct PrivateMounts(Option<Arc<Connection>>);
 
 impl PrivateMounts {
-    /// Gives this thread a mount name space of its own. It has to end afterwards.
+    /// Gives this thread its own mount name space. It must end afterwards.
     pub fn enter() -> io::Result<Self> {
         let Some(assistant) = Connection::current() else { return server::leave().map(|()| Self(None)) };
         let (_, sockets) = assistant.ask(&Request::Private, &[])?;

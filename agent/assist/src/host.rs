@@ -1,4 +1,4 @@
-//! The host's own programs that are started here, all of them, and why: what they do, nothing but the host's own can do.
+//! All of the host's programs that are started here, and why nothing else can do what they do.
 
 /// A program of the host, or of the node whose root it runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub use program::Place;
 pub use server::fork;
 pub use table::{Program, Table};
 
-/// What an installation needs for a while, private mounts and a script: below the live system's root.
+/// For an installation's private mounts and script: below the live system's root.
 pub const INSTALLATION_DIRECTORY: &str = "/run/landfall/installation";
 /// The script that makes a new root file system around its contents.
 pub const TRANSPOSE_SCRIPT: &str = "/run/landfall/installation/transposefs.sh";

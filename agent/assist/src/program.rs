@@ -20,11 +20,11 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// In a process group of its own. Otherwise it is in ours, and gets SIGTERM when who started it is gone.
+    /// In its own process group. Otherwise it is in ours, and gets SIGTERM when its parent is gone.
     pub own_group: bool,
     /// What it has as its root directory.
     pub root: Option<PathBuf>,
-    /// With a mount table of its own, in which /boot of that root is writable.
+    /// With its own mount table, in which /boot of that root is writable.
     pub writable_boot: bool,
 }
 
@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    /// The program and its descendants. What one signal makes an orphan is no descendant any more, so all are remembered.
+    /// The program and its descendants. A signal's orphans are no longer descendants, so all are remembered.
     pub(crate) fn signal_tree(&mut self, signal: Signal) -> io::Result<()> {
         if self.doomed.is_empty() {
             self.doomed.extend(Process::read(self.pid()?.as_raw()).map(|(process, _)| process));

@@ -34,7 +34,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Programs at a time, those included whose end was not asked for.
+/// Programs at a time, including those whose end was not queried.
 const MAX_RUNNING: usize = 64;
 /// Name spaces at a time.
 const MAX_PRIVATE: usize = 4;
@@ -59,7 +59,7 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 fn serve_to_the_end(socket: &OwnedFd, table: &Table, private: bool) -> ! {
-    // Signals for the group are the step's to act on: it may have work for its assistant until its end.
+    // The step acts on signals for the group: it may need its assistant until its end.
     kernel::fork::outlive_signals();
     if let Err(error) = Server::new(table, private).serve(socket.as_fd()) {
         tracing::warn!(%error, "the step's assistant ends early");
@@ -69,7 +69,7 @@ fn serve_to_the_end(socket: &OwnedFd, table: &Table, private: bool) -> ! {
 
 pub(crate) struct Server<'a> {
     table: &'a Table,
-    /// Whether this one has a mount name space of its own.
+    /// Whether this one has its own mount name space.
     private: bool,
     running: BTreeMap<u32, Running>,
     last: u32,
@@ -162,10 +162,10 @@ impl<'a> Server<'a> {
         Ok(Reply::Started(self.last))
     }
 
-    /// An assistant in a mount name space of its own, whose mounts nobody else sees. Its first words are that it is there.
+    /// An assistant in its own mount name space, whose mounts no other process sees. It first reports that it has started.
     fn private(&mut self) -> io::Result<OwnedFd> {
         if self.private || !self.table.has_private_mounts() {
-            return Err(refused(&"have a mount name space of its own"));
+            return Err(refused(&"create a mount name space"));
         }
         if self.privates.len() >= MAX_PRIVATE {
             return Err(Errno::EAGAIN.into());
@@ -216,7 +216,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Leaves the mounts that all see.
+/// Leaves the shared mounts.
 pub(crate) fn leave() -> io::Result<()> {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
@@ -232,14 +232,14 @@ fn done(result: io::Result<()>) -> io::Result<Reply> {
     result.map(|()| Reply::Done)
 }
 
-/// A step ends programs, and tells them nothing else.
+/// A step ends programs, and sends no other signals.
 fn ending(signal: i32) -> io::Result<Signal> {
     let signal = Signal::try_from(signal)?;
     if [Signal::SIGTERM, Signal::SIGKILL].contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL.into()) }
 }
 
 fn refused(what: &dyn std::fmt::Display) -> io::Error {
-    tracing::warn!("the step's assistant was asked to {what}, which is not in its table: refused");
+    tracing::warn!("refused: the step's assistant was asked to {what}, which is not in its table");
     Errno::EPERM.into()
 }
 

@@ -30,7 +30,7 @@ pub struct Table {
     pub roots: Vec<PathBuf>,
     /// Mount points that it makes writable.
     pub remounts: Vec<PathBuf>,
-    /// Disks whose partitions it mounts, or none; only in name spaces that nobody else sees.
+    /// Disks whose partitions it mounts, or none; only in private name spaces.
     pub disks: Vec<PathBuf>,
     /// Directories that it mounts them below.
     pub mount_points: &'static [&'static str],

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_programs_confuse_nobody() {
+    fn names_of_programs_cannot_mislead() {
         let rest = "5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 99 23";
         let process = |state: &str| Process::parse(7, &format!("7 (a) Z 5 (b) {state} 42 {rest}"));
         assert_eq!(process("S"), Some((Process { number: 7, started_ticks: 99 }, 42)));

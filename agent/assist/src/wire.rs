@@ -1,4 +1,4 @@
-//! What is said between a step and its assistant: one JSON text a packet, descriptors beside it.
+//! Messages between a step and its assistant: one JSON text per packet, descriptors beside it.
 
 use crate::program::Place;
 use nix::{

@@ -42,19 +42,19 @@ impl Bytes for Vec<u8> {
 /// What is wrong with a file, or at a place in it.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The file system says no.
+    /// Refused by the file system.
     #[error("cannot be read at byte {offset}")]
     Read { offset: u64, source: io::Error },
     /// Another kind of file, or too short for one.
     #[error("is not a journal file")]
     NotAJournal,
     /// Written by a newer journald.
-    #[error("needs features {flags:#x} that this version does not know")]
+    #[error("needs features {flags:#x}, which are not supported")]
     Unknown {
         /// Incompatible flags without the known ones.
         flags: u32,
     },
-    /// Not as the format has it.
+    /// Against the format.
     #[error("is damaged at byte {offset}: {what}")]
     Damaged {
         offset: u64,
@@ -178,7 +178,7 @@ impl<B: Bytes> JournalFile<B> {
         file.header_bytes = le64(&header, 88);
         let damaged = |offset, what| Err(Fault::Damaged { offset, what });
         if file.header_bytes < MIN_HEADER_BYTES || file.header_bytes > len {
-            return damaged(88, "a header of impossible size");
+            return damaged(88, "the header has an impossible size");
         }
         (file.table, file.buckets) = (le64(&header, 104), le64(&header, 112) / 16);
         if file.table.checked_add(file.buckets.saturating_mul(16)).is_none_or(|end| end > len) {
@@ -202,7 +202,7 @@ impl<B: Bytes> JournalFile<B> {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Fault> {
         let wanted = u64::try_from(buffer.len()).unwrap_or(u64::MAX);
         if offset.checked_add(wanted).is_none_or(|end| end > self.len) {
-            return Err(Fault::Damaged { offset, what: "something that goes on behind the end of the file" });
+            return Err(Fault::Damaged { offset, what: "an object extends beyond the end of the file" });
         }
         if wanted > WINDOW_BYTES {
             return self.read_past_windows(offset, buffer);
@@ -261,24 +261,24 @@ impl<B: Bytes> JournalFile<B> {
                 }
             }
         };
-        self.windows.get(index).ok_or(Fault::Damaged { offset: start, what: "a window that is not there" })
+        self.windows.get(index).ok_or(Fault::Damaged { offset: start, what: "a window is missing" })
     }
 
     /// Flags and size of the object at `offset`, which must be of this type.
     fn object(&mut self, offset: u64, kind: u8, min_bytes: u64) -> Result<(u8, u64), Fault> {
         let damaged = |what| Err(Fault::Damaged { offset, what });
         if offset < self.header_bytes || !offset.is_multiple_of(8) {
-            return damaged("an object where none can be");
+            return damaged("an object at an impossible place");
         }
         let mut header = [0; 16];
         self.read(offset, &mut header)?;
         let [found, flags, ..] = header;
         if found != kind {
-            return damaged("an object of another type than it should be");
+            return damaged("an object has the wrong type");
         }
         let size = le64(&header, 8);
         if size < min_bytes || offset.checked_add(size).is_none_or(|end| end > self.len) {
-            return damaged("an object of impossible size");
+            return damaged("an object has an impossible size");
         }
         Ok((flags, size))
     }
@@ -289,7 +289,7 @@ impl<B: Bytes> JournalFile<B> {
         let item_bytes = if self.is_compact() { 4 } else { 16 };
         let count = (size - 64) / item_bytes;
         if count == 0 || count > MAX_ITEMS {
-            return Err(Fault::Damaged { offset, what: "an entry with no fields, or too many" });
+            return Err(Fault::Damaged { offset, what: "an entry has no fields, or too many" });
         }
         let mut bytes = vec![0; usize::try_from(64 + count * item_bytes).unwrap_or(64)];
         self.read(offset, &mut bytes)?;
@@ -314,7 +314,7 @@ impl<B: Bytes> JournalFile<B> {
         self.read(offset + 16, &mut next)?;
         let next = u64::from_le_bytes(next);
         if next != 0 && next <= offset {
-            return Err(Fault::Damaged { offset, what: "a chain of arrays that leads back" });
+            return Err(Fault::Damaged { offset, what: "a chain of arrays leads back" });
         }
         Ok(Array { next, items: (size - 24) / self.item_bytes() })
     }
@@ -352,7 +352,7 @@ impl<B: Bytes> JournalFile<B> {
             }
             let next = le64(&object, 24);
             if next != 0 && next <= offset {
-                return Err(Fault::Damaged { offset, what: "a hash chain that leads back" });
+                return Err(Fault::Damaged { offset, what: "a hash chain leads back" });
             }
             offset = next;
         }
@@ -371,7 +371,7 @@ impl<B: Bytes> JournalFile<B> {
             return Ok(Data { bytes: bytes.into(), cut: stored > limit_bytes });
         }
         if stored > MAX_PACKED_BYTES {
-            return Err(Fault::Damaged { offset, what: "a packed field too large to be read" });
+            return Err(Fault::Damaged { offset, what: "a packed field is too large to be read" });
         }
         let mut packed = vec![0; usize::try_from(stored).unwrap_or(0)];
         self.read(offset + start, &mut packed)?;
@@ -391,7 +391,7 @@ impl<B: Bytes> JournalFile<B> {
             _ => Err(io::Error::other("packed in two ways")),
         };
         if unpacked.is_err() {
-            return Err(Fault::Damaged { offset, what: "a packed field that can't be unpacked" });
+            return Err(Fault::Damaged { offset, what: "a packed field can't be unpacked" });
         }
         let cut = bytes.len() > limit;
         bytes.truncate(limit);

@@ -1,7 +1,7 @@
 //! The hashes by which a journal file finds its data objects.
 
 /// SipHash-2-4 keyed with the file's id, of files with the flag for it.
-#[allow(deprecated)] // The one thing it must not be used for is what its successor may change: the very algorithm.
+#[allow(deprecated)] // Its successor may change the algorithm, which is fixed here.
 pub(super) fn keyed(key: [u8; 16], bytes: &[u8]) -> u64 {
     use std::hash::{Hasher, SipHasher};
     let half = |at: usize| kernel::bytes::le64(&key, at).unwrap_or_default();

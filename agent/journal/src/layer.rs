@@ -16,7 +16,7 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-/// Of lines that a child has logged, and sent to the journal itself: they are for people at our standard error only.
+/// Of lines that a child has logged and sent to the journal itself: they go to our standard error only.
 pub const RELAYED: &str = "agent::relayed";
 
 /// Sends each event to journald.
@@ -70,7 +70,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JournalLayer {
         let file = format!("{file}:{}", metadata.line().unwrap_or(0));
         let (time, message) = (quoted(&now()), quoted(&line.message));
         let text = format!("time={time} level={level} msg={message} file={}{}\n", quoted(&file), line.fields);
-        // Nobody is there to be told.
+        // There is no one to report it to.
         let _ = self.sender.send(&[
             ("MESSAGE", text.as_bytes()),
             ("PRIORITY", priority),

@@ -16,12 +16,12 @@ use std::{
 
 /// More files than this are left out, the oldest first: each is open.
 const MAX_FILES: usize = 512;
-/// Faults told; the rest are counted.
+/// Faults listed; the rest are counted.
 const MAX_FAULTS: usize = 16;
 /// A field is cut here. A message is a line, seldom a page.
 const MAX_FIELD_BYTES: usize = 1 << 20;
 
-/// Where journald keeps its files: those that survive a boot, and those that don't.
+/// Where journald stores its files: those that survive a boot, and those that don't.
 pub fn directories() -> Vec<PathBuf> {
     ["/var/log/journal", "/run/log/journal"].map(PathBuf::from).into()
 }
@@ -123,7 +123,7 @@ impl Journal<File> {
                 journal.fault(directory, &error);
             }
         }
-        // The newest last: those are to stay.
+        // The newest last: those stay.
         order::sort(&mut paths);
         let excess = paths.len().saturating_sub(MAX_FILES);
         for (_, path) in paths.drain(..excess) {

@@ -20,7 +20,7 @@ pub struct Short {
 }
 
 impl Short {
-    /// Writes all of `journal` in journalctl's form, with its words for an empty one.
+    /// Writes all of `journal` in journalctl's form, with its text for an empty one.
     pub fn write_all<B: Bytes>(journal: &mut Journal<B>, out: &mut impl Write) -> io::Result<u64> {
         let mut short = Self::default();
         while let Some(found) = journal.next() {

@@ -79,7 +79,7 @@ fn a_chain_that_leads_back_ends_and_is_named() {
         made.bytes[made.array + 16..made.array + 24].copy_from_slice(&array.to_le_bytes());
         let (text, faults) = journal(&[&made.bytes], &Query::everything(), Range::default());
         assert_eq!(text, "-- No entries --\n");
-        assert_eq!(faults, [format!("f0: is damaged at byte {array}: a chain of arrays that leads back")]);
+        assert_eq!(faults, [format!("f0: is damaged at byte {array}: a chain of arrays leads back")]);
     }
 }
 
@@ -91,17 +91,17 @@ fn an_entry_that_is_damaged_is_left_out_and_the_others_are_not() {
     let (text, faults) = journal(&[&made.bytes], &Query::everything(), Range::default());
     assert_eq!(text.lines().count(), 3);
     assert_eq!(faults.len(), 1);
-    assert!(faults[0].contains("an object of another type"), "{faults:?}");
+    assert!(faults[0].contains("an object has the wrong type"), "{faults:?}");
 }
 
 #[test]
-fn what_is_no_journal_or_too_new_is_said() {
+fn other_files_and_newer_journals_are_reported() {
     let (_, faults) = journal(&[b"short"], &Query::everything(), Range::default());
     assert_eq!(faults, ["f0: is not a journal file"]);
     let mut file = FORMS[0].file(1, &RECORDS).bytes;
     file[13] = 1;
     let (_, faults) = journal(&[&file], &Query::everything(), Range::default());
-    assert_eq!(faults, ["f0: needs features 0x100 that this version does not know"]);
+    assert_eq!(faults, ["f0: needs features 0x100, which are not supported"]);
 }
 
 proptest! {

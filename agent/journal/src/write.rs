@@ -17,7 +17,7 @@ use std::{
 
 /// Where journald listens.
 pub const SOCKET: &str = "/run/systemd/journal/socket";
-/// A journald that takes nothing for so long misses the record: nobody waits for a log.
+/// A journald that accepts nothing for this long misses the record: logging must not block.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

@@ -67,21 +67,21 @@ pub(crate) fn fit(directory: &str, items: &mut Vec<Item>, max: u64) -> io::Resul
         let largest = packed.iter().enumerate().max_by_key(|(_, packed)| **packed);
         let Some((index, &packed)) = largest else { return Ok(cuts) };
         let Some(item) = items.get_mut(index) else { return Ok(cuts) };
-        let kept_packed = packed.saturating_sub(excess);
+        let retained_packed = packed.saturating_sub(excess);
         let before = item.sent();
-        let kept = u128::from(before) * u128::from(kept_packed) / u128::from(packed.max(1)) * 9 / 10;
-        let kept = u64::try_from(kept).unwrap_or(0);
-        if item.is_divisible() && kept > 0 {
-            item.skip = item.len - kept;
+        let retained = u128::from(before) * u128::from(retained_packed) / u128::from(packed.max(1)) * 9 / 10;
+        let retained = u64::try_from(retained).unwrap_or(0);
+        if item.is_divisible() && retained > 0 {
+            item.skip = item.len - retained;
             cuts.push(format!(
-                "{}: its first {} of {} bytes were left out: an archive may have {max} bytes",
+                "{}: left out the first {} of {} bytes: an archive may have {max} bytes",
                 item.name, item.skip, item.len
             ));
         } else {
-            let line = format!("{} was left out, {before} bytes: an archive may have {max} bytes", item.name);
+            let line = format!("{} was left out ({before} bytes): an archive may have {max} bytes", item.name);
             cuts.push(line);
             items.remove(index);
         }
     }
-    Err(io::Error::other(format!("what was gathered does not fit into {max} bytes")))
+    Err(io::Error::other(format!("the gathered logs do not fit into {max} bytes")))
 }

@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between uploads of what is there so far.
+/// Between uploads of what exists so far.
 const PARTIAL_EVERY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 const PARTIAL: &str = "partial/log-bundle-partial.tar.gz";
@@ -32,10 +32,10 @@ pub(super) fn gather(wanted: &Wanted, collected: &mut Collected, partial: &mut d
     let artifacts = PathBuf::from(format!("/tmp/artifacts-{id}"));
     for script in [HostProgram::OvsGather, HostProgram::InstallerGather].map(HostProgram::path) {
         if !Path::new(script).exists() {
-            collected.report.add(format_args!("{script} is not there: the cluster's bootstrap has not brought it"));
+            collected.report.add(format_args!("{script} is missing: the cluster's bootstrap has not installed it"));
             continue;
         }
-        tracing::info!(script, "the cluster's own gathering starts");
+        tracing::info!(script, "starting the cluster's own gathering");
         let mut command = Command::new(script);
         command.args(["--id", &id]).args(wanted.masters.iter().map(ToString::to_string));
         if let Err(error) = run(&command, &artifacts, collected, partial) {
@@ -90,7 +90,7 @@ fn run(
             match add_partial(artifacts, collected) {
                 Ok(true) => partial(collected),
                 Ok(false) => {}
-                Err(error) => tracing::info!(%error, "no partial bundle this time"),
+                Err(error) => tracing::info!(%error, "cannot make a partial bundle"),
             }
             last = Instant::now();
         }
@@ -99,7 +99,7 @@ fn run(
 
 /// Packs what the scripts have so far. Only on disk: it changes while it is read.
 fn add_partial(artifacts: &Path, collected: &mut Collected) -> io::Result<bool> {
-    // The scripts' directory has a name that can be guessed, in one that everybody writes to.
+    // The scripts' directory has a predictable name, in a directory that all users can write to.
     let made_by_us = fs::symlink_metadata(artifacts)
         .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
     let Some(path) = collected.path_for(PARTIAL).filter(|_| made_by_us) else { return Ok(false) };

@@ -16,8 +16,8 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 
 /// Gather this host's logs: into a file, or to the service
 ///
-/// Read are the journal, the kernel's log, crashes, disks and mounts, without journalctl or other programs but LVM's. A
-/// damaged journal gives what is left of it. What could not be gathered is in report.logs.
+/// Reads the journal, the kernel's log, crashes, disks and mounts, without journalctl or other programs except LVM's. Of a
+/// damaged journal it takes what is readable. What could not be gathered is listed in report.logs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +34,9 @@ pub struct Logs {
 enum Command {
     /// Send the logs to the service
     ///
-    /// Tells the service how far it is, sends one archive of 250 MB at most, of which the oldest lines are left out where
-    /// there is more, and removes what it wrote below /var/log. Exit codes: 0 sent, 255 not sent, 124 not done within an hour, 2 wrong usage, 1 other failures.
+    /// Reports its progress to the service, sends one archive of at most 250 MB, leaving out the oldest lines if there are
+    /// more, and removes its files below /var/log. Exit codes: 0 sent, 255 not sent, 124 not done within an hour, 2 wrong
+    /// usage, 1 other failures.
     Send(Send),
     /// Write the archive to a file or to standard output; no service is needed
     Collect(Collect),
@@ -43,16 +44,16 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Send {
-    /// Read request and service from this file, - for standard input, as JSON; other options then don't count
+    /// Read request and service from this JSON file, - for standard input; other options are then ignored
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// File with the token; without it, that is taken from PULL_SECRET_TOKEN
+    /// File with the token [default: the variable PULL_SECRET_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Base URL of the service
     #[arg(long, value_name = "URL", required_unless_present = "request")]
     url: Option<String>,
-    /// Cluster the logs are kept with
+    /// Cluster of the host
     #[arg(long, value_name = "UUID", required_unless_present = "request")]
     cluster_id: Option<ClusterId>,
     /// Infra-env of the host
@@ -67,7 +68,7 @@ struct Send {
     /// Skip verification of the service's certificate
     #[arg(long)]
     insecure: bool,
-    /// Leave work directory and archive in /var/log
+    /// Leave the work directory and the archive in /var/log
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -92,7 +93,7 @@ struct What {
 
 #[derive(Debug, clap::Args)]
 struct Collect {
-    /// Where to; - is standard output
+    /// File to write; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     /// Leave out journal entries before this: '2026-11-21 02:51:34', today, yesterday, -1h, '10 minutes ago', @SECONDS
@@ -104,7 +105,7 @@ struct Collect {
     /// Only the logs of agent and installer, and the disks: without the kernel's log, crashes and the whole journal
     #[arg(long)]
     brief: bool,
-    /// Names the directory in the archive
+    /// Id that names the directory in the archive
     #[arg(
         long,
         value_name = "UUID",
@@ -194,7 +195,7 @@ impl Collect {
         range(&self.since)?;
         let to_stdout = self.output.as_os_str() == "-";
         if to_stdout && io::stdout().is_terminal() {
-            bail!("an archive is not for a terminal: give --output FILE, or a pipe");
+            bail!("not writing an archive to a terminal: give --output FILE, or a pipe");
         }
         let mut places = Places::default();
         if let Some(journal) = self.journal {
@@ -207,7 +208,7 @@ impl Collect {
             installer_gather: !self.brief,
             masters: Vec::new(),
         };
-        guard::watch(Vec::new(), LIMIT).context("signals cannot be watched")?;
+        guard::watch(Vec::new(), LIMIT).context("cannot watch signals")?;
         // Nothing but the archive is written: each item is read where it is.
         let mut collected = Collected::gather(&wanted, &places, false, false, &mut |_| ());
         collected.add_report();

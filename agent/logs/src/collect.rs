@@ -16,7 +16,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What was gathered. Its directory is removed with it, unless it is to be kept.
+/// What was gathered. Its directory is removed with it, unless it must stay.
 #[derive(Debug)]
 pub struct Collected {
     pub(super) items: Vec<Item>,
@@ -64,12 +64,13 @@ impl Collected {
         let directory = directory_name(wanted);
         let mut report = Report::default();
         let work = use_disk.then(|| WorkDirectory::make(&places.var_log.join(&directory), keep)).and_then(|made| {
-            made.inspect_err(|error| tracing::info!(%error, "no work directory, logs are sent without one")).ok()
+            made.inspect_err(|error| tracing::info!(%error, "cannot make a work directory, sending logs without one"))
+                .ok()
         });
         let range = match range(&wanted.since) {
             Ok(range) => range,
             Err(error) => {
-                report.add(format_args!("{error}; all entries are taken"));
+                report.add(format_args!("{error}; taking all entries"));
                 Range { until_us: now_us(), ..Range::default() }
             }
         };
@@ -107,7 +108,7 @@ impl Collected {
             match write_to(&item.source, &path, item.len) {
                 Ok(_) => item.source = Source::File(path),
                 Err(error) => {
-                    tracing::info!(%error, name = item.name, "not kept on disk");
+                    tracing::info!(%error, name = item.name, "cannot store this item on disk");
                     super::guard::remove(&path);
                 }
             }
@@ -125,15 +126,15 @@ impl Collected {
         let source = Source::Journal { directories, query, range };
         // Read once: into the work directory when there is room, else to know its length.
         let path = self.path_for(name);
-        let kept = path.as_ref().and_then(|path| match write_to(&source, path, self.room()) {
-            Ok(kept) => Some(kept),
+        let stored = path.as_ref().and_then(|path| match write_to(&source, path, self.room()) {
+            Ok(stored) => Some(stored),
             Err(error) => {
-                tracing::info!(%error, name, "not kept on disk");
+                tracing::info!(%error, name, "cannot store this item on disk");
                 super::guard::remove(path);
                 None
             }
         });
-        let (len, faults, source) = match (kept, path) {
+        let (len, faults, source) = match (stored, path) {
             (Some((len, faults)), Some(path)) => (len, faults, Source::File(path)),
             _ => {
                 let mut counting = Counting { out: io::sink(), count: 0, limit: u64::MAX };
@@ -148,7 +149,7 @@ impl Collected {
         self.items.push(Item { name: name.to_owned(), source, len, skip: 0 });
     }
 
-    /// `mount.logs`: titles and command lines are those people know.
+    /// `mount.logs`: with the usual titles and command lines.
     fn add_mounts(&mut self) {
         let root = match Root::open(&self.places.root) {
             Ok(root) => root,
@@ -191,7 +192,7 @@ impl Collected {
         free.saturating_sub(self.places.reserve_bytes)
     }
 
-    /// The report as `report.logs`, when there is something to tell.
+    /// The report as `report.logs`, if it is not empty.
     pub(super) fn add_report(&mut self) {
         self.items.retain(|item| item.name != "report.logs");
         if !self.report.is_empty() {
@@ -202,7 +203,7 @@ impl Collected {
 }
 
 impl WorkDirectory {
-    /// Makes it new: what a run that was cut short left goes.
+    /// Creates it, without the remains of an earlier run.
     fn make(path: &Path, keep: bool) -> io::Result<Self> {
         super::guard::remove(path);
         DirBuilder::new().mode(0o755).create(path)?;

@@ -1,4 +1,4 @@
-//! What systemd-coredump keeps of crashed programs.
+//! What systemd-coredump stores of crashed programs.
 
 use super::{
     item::{Item, Source},
@@ -16,13 +16,13 @@ use std::{
 
 /// Of a crash in the journal.
 const FIELDS: &[&str] = &["COREDUMP_PID", "COREDUMP_EXE", "COREDUMP_FILENAME"];
-/// So many are sent, the newest.
+/// This many are sent, the newest.
 const MAX_CORES: usize = 32;
 /// A larger one is left out.
 const MAX_CORE_BYTES: u64 = 2 << 30;
 const MAX_NAME: usize = 60;
 
-/// The crashes that are there: those the journal knows, by their program's name, and files it has forgotten.
+/// The stored crashes: those the journal knows, by their program's name, and files it has forgotten.
 pub(super) fn find(directory: &Path, journals: &[PathBuf], report: &mut Report) -> Vec<Item> {
     // Program and process, by file name.
     let mut known: BTreeMap<String, (String, String)> = BTreeMap::new();

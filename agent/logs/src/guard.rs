@@ -1,4 +1,4 @@
-//! Ends the program in time, or when told to, and leaves nothing behind.
+//! Ends the program in time, or on a signal, and leaves nothing behind.
 
 use super::EXIT_LATE;
 use nix::{
@@ -37,7 +37,7 @@ pub(super) fn watch(cleanup: Vec<PathBuf>, limit: Duration) -> io::Result<()> {
         super::programs::end_all();
         cleanup.iter().for_each(|path| remove(path));
         if signalled {
-            tracing::warn!("ended by a signal, nothing is left behind");
+            tracing::warn!("ended by a signal, removed all files");
             std::process::exit(128 + libc::SIGTERM);
         }
         tracing::error!("gathering and sending took longer than {} s", limit.as_secs());
@@ -53,6 +53,6 @@ pub(super) fn remove(path: &Path) {
     if let Err(error) = removed
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(path = %path.display(), %error, "cannot be removed: remove it by hand");
+        tracing::warn!(path = %path.display(), %error, "cannot remove this, remove it by hand");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Source {
         query: Query,
         range: Range,
     },
-    /// A crash as systemd-coredump keeps it, packed.
+    /// A crash as systemd-coredump stores it, packed.
     Core(PathBuf),
 }
 
@@ -60,7 +60,7 @@ impl Item {
 }
 
 impl Source {
-    /// Writes all of it. Faults of a journal are told by whoever counted it first.
+    /// Writes all of it. Faults of a journal are reported when it is counted.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<Vec<String>> {
         match self {
             Self::Text(text) => out.write_all(text)?,
@@ -82,7 +82,7 @@ impl Source {
     }
 }
 
-/// Passes on so many bytes and swallows the others.
+/// Passes on this many bytes and drops the others.
 struct Exact<'a> {
     out: &'a mut dyn Write,
     skip: u64,

@@ -1,5 +1,5 @@
-//! The host's logs, gathered and sent to the service (docs/compatibility.md#logs), without helper programs but where only the host's
-//! own can tell: LVM's displays, and the cluster's scripts that ask its other hosts.
+//! The host's logs, gathered and sent to the service (docs/compatibility.md#logs), without helper programs except LVM's
+//! displays and the cluster's scripts that query its other hosts.
 
 mod archive;
 mod blocks;
@@ -31,7 +31,7 @@ pub const LIMIT: Duration = Duration::from_secs(3600 - 30);
 /// Exit code of what took longer, as timeout(1) has it.
 pub const EXIT_LATE: u8 = 124;
 
-/// What is to be gathered, and of whom.
+/// What to gather, and of which host.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Names the directory in the archive.
@@ -50,9 +50,9 @@ pub struct Wanted {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub client: ClientConfig,
-    /// Where the logs are kept.
+    /// Where the logs are stored.
     pub cluster_id: ClusterId,
-    /// The host's; without it no progress can be told.
+    /// The host's; without it no progress can be reported.
     pub infra_env_id: Option<InfraEnvId>,
     pub wanted: Wanted,
     /// Leave what was gathered on the host.
@@ -63,7 +63,7 @@ pub struct Settings {
 /// Where things are on the host; tests have other places.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Of the work directory and the kept archive.
+    /// Of the work directory and the stored archive.
     pub var_log: PathBuf,
     /// Of journal files.
     pub journals: Vec<PathBuf>,
@@ -113,7 +113,7 @@ pub fn run(settings: &Settings) -> Result<String, LogsError> {
 pub fn run_to_end(settings: &Settings) -> ExitCode {
     let cleanup = if settings.keep { Vec::new() } else { send::leftovers(settings) };
     if let Err(error) = guard::watch(cleanup, LIMIT) {
-        tracing::warn!(%error, "signals cannot be watched: ended early, this leaves its files behind");
+        tracing::warn!(%error, "cannot watch signals: if ended early, this leaves its files behind");
     }
     use io::Write;
     let mut out = io::stdout().lock();

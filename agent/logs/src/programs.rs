@@ -1,4 +1,4 @@
-//! The programs of others that gathering logs runs, in groups of their own. Where they are not there, nothing is run.
+//! The programs that gathering logs runs, in their own groups. Missing ones are not run.
 
 use assist::{Child, HostProgram, Place};
 use kernel::outputs::{Keep, Outputs};
@@ -19,7 +19,7 @@ pub(super) const LVM: [HostProgram; 3] = [HostProgram::Pvdisplay, HostProgram::V
 const LVM_LIMIT: Duration = Duration::from_secs(30);
 const MAX_OUTPUT: usize = 4 << 20;
 const LOOK: Duration = Duration::from_millis(50);
-/// A killed program is waited for so long.
+/// How long a killed program is waited for.
 const DYING: Duration = Duration::from_secs(5);
 
 /// What runs.
@@ -40,7 +40,7 @@ fn kill(child: &Mutex<Child>) {
 pub(super) struct Running(Arc<Mutex<Child>>);
 
 impl Running {
-    /// Starts `command` in a group of its own.
+    /// Starts `command` in its own group.
     pub(crate) fn start(command: &Command, outputs: [OwnedFd; 2]) -> io::Result<Self> {
         let child = assist::start(command, Place { own_group: true, ..Place::default() }, outputs)?;
         let child = Arc::new(Mutex::new(child));
@@ -58,7 +58,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(None) = self.ended() {
             kill(&self.0);
-            // One that hangs at a device does not end even now.
+            // One that is blocked by a device does not end even now.
             for _ in 0..DYING.as_millis() / LOOK.as_millis() {
                 if !matches!(self.ended(), Ok(None)) {
                     break;
@@ -74,7 +74,7 @@ impl Drop for Running {
 pub(super) fn lvm(root: &Path, program: HostProgram) -> (String, Option<String>) {
     let path = Path::new(program.path());
     if root != Path::new("/") || !path.exists() {
-        return (format!("there is no {} on this host\n", path.display()), None);
+        return (format!("{} is missing on this host\n", path.display()), None);
     }
     match output(Command::new(path).arg("-v"), LVM_LIMIT) {
         Ok((output, errors, code)) => {

@@ -31,7 +31,7 @@ impl Report {
 }
 
 impl Display for Report {
-    /// Nothing when there is nothing to tell.
+    /// Empty without failures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.failures.len() + self.more {
             0 => return Ok(()),

@@ -1,4 +1,4 @@
-//! The sequence: what the service is told, and when (docs/compatibility.md#log-sequence).
+//! The sequence: what is reported to the service, and when (docs/compatibility.md#log-sequence).
 
 use super::{
     LogsError, Settings, archive,
@@ -12,10 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Kept on the host when asked for.
+/// Stored on the host when requested.
 const ARCHIVE: &str = "logs.tar.gz";
 
-/// What must go when the program is ended early.
+/// What must be removed when the program is ended early.
 pub(super) fn leftovers(settings: &Settings) -> Vec<PathBuf> {
     let var_log = &settings.places.var_log;
     vec![var_log.join(directory_name(&settings.wanted)), var_log.join(ARCHIVE)]
@@ -27,7 +27,7 @@ pub(super) fn send(settings: &Settings) -> Result<String, LogsError> {
     let mut partial = |collected: &mut Collected| {
         collected.add_report();
         if let Err(error) = deliver(&client, settings, collected) {
-            tracing::warn!("what is there so far could not be sent: {:#}", anyhow::Error::from(error));
+            tracing::warn!("cannot send what was gathered so far: {:#}", anyhow::Error::from(error));
         }
     };
     let mut collected = Collected::gather(&settings.wanted, &settings.places, settings.keep, true, &mut partial);
@@ -37,12 +37,12 @@ pub(super) fn send(settings: &Settings) -> Result<String, LogsError> {
     Ok(collected.report.to_string())
 }
 
-/// What can't be told is only logged.
+/// A failed report is only logged.
 fn progress(client: &Client, settings: &Settings, state: LogsState) {
     let Some(infra_env) = settings.infra_env_id else { return };
     tracing::info!(?state, "logs");
     if let Err(error) = client.put_logs_progress(infra_env, settings.wanted.host_id, state) {
-        tracing::warn!("the service was not told that logs are {state:?}: {:#}", anyhow::Error::from(error));
+        tracing::warn!("cannot report to the service that logs are {state:?}: {:#}", anyhow::Error::from(error));
     }
 }
 
@@ -52,7 +52,7 @@ fn deliver(client: &Client, settings: &Settings, collected: &mut Collected) -> R
     if settings.keep {
         let path = settings.places.var_log.join(ARCHIVE);
         if let Err(error) = keep(collected, &path) {
-            tracing::warn!(path = %path.display(), %error, "the archive could not be kept");
+            tracing::warn!(path = %path.display(), %error, "cannot store the archive");
         }
     }
     let open = || ArchiveReader::start(collected.directory.clone(), collected.items.clone());
@@ -60,7 +60,7 @@ fn deliver(client: &Client, settings: &Settings, collected: &mut Collected) -> R
     Ok(())
 }
 
-/// Cuts what is too much, and says so in the report.
+/// Cuts what is too large, and says so in the report.
 pub(super) fn make_fit(collected: &mut Collected, max_bytes: u64) -> io::Result<()> {
     let cuts = archive::fit(&collected.directory, &mut collected.items, max_bytes)?;
     if cuts.is_empty() {

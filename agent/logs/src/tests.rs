@@ -91,7 +91,7 @@ fn part(request: &Request) -> &[u8] {
 }
 
 #[test]
-fn the_service_is_told_and_gets_the_archive_also_at_the_second_attempt() {
+fn the_service_gets_progress_and_the_archive_also_at_the_second_attempt() {
     let directory = TempDir::new().unwrap();
     let server = server(&[(2, 503)]);
     let report = send::send(&settings(&server.url, places(&directory), true)).unwrap();
@@ -156,8 +156,8 @@ fn of_what_is_too_much_the_oldest_lines_go_and_whole_crashes() {
     let journal = noise(2, 300_000);
     let mut items = vec![Item::text("mount.logs", "small"), Item::text("journal.logs", journal.clone()), core];
     let cuts = archive::fit("d", &mut items, 100_000).unwrap();
-    assert!(cuts[0].starts_with("coredump_exe_x_pid_1 was left out, 400000 bytes: "), "{cuts:?}");
-    assert!(cuts[1].starts_with("journal.logs: its first "), "{cuts:?}");
+    assert!(cuts[0].starts_with("coredump_exe_x_pid_1 was left out (400000 bytes): "), "{cuts:?}");
+    assert!(cuts[1].starts_with("journal.logs: left out the first "), "{cuts:?}");
     let mut packed = Vec::new();
     archive::write("d", &items, &mut packed).unwrap();
     assert!((50_000..=100_000).contains(&packed.len()), "{} bytes", packed.len());

@@ -1,4 +1,4 @@
-//! The archive as something to read: it is made while it is sent.
+//! The archive as a reader: it is made while it is sent.
 
 use super::{archive, item::Item};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// What came of making the archive; nothing while that goes on.
+/// The result of making the archive; none while that continues.
 type Outcome = Arc<Mutex<Option<io::Result<()>>>>;
 
 /// Reads an archive that a thread writes at the other end of a pipe. That thread ends with the pipe.
@@ -43,12 +43,12 @@ impl Read for ArchiveReader {
                 let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
                 match outcome.take() {
                     Some(Ok(())) => {
-                        // For whoever reads again.
+                        // For further reads.
                         *outcome = Some(Ok(()));
                         Ok(0)
                     }
                     Some(Err(error)) => Err(error),
-                    None => Err(io::Error::other("the archive was not made to its end")),
+                    None => Err(io::Error::other("the archive is incomplete")),
                 }
             }
             count => Ok(count),

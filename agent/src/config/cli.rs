@@ -7,23 +7,23 @@ use std::{path::PathBuf, process::ExitCode};
 
 const SCHEMA_VERSION: u32 = 1;
 
-/// Show the agent's configuration, and where each value is from
+/// Show the agent's configuration and the source of each value
 ///
-/// Options win over the environment, that over the file, that over the kernel's arguments, those over the firmware's SMBIOS
-/// OEM strings, those over QEMU's fw_cfg. Secrets are not shown.
+/// Precedence: options, the environment, the file, the kernel's arguments, the firmware's SMBIOS OEM strings, QEMU's fw_cfg.
+/// Secrets are not shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: url, infra_env_id, token, cacert (a path or PEM text), insecure, agent_version, host_id, interval, proxy, http_proxy, \
 https_proxy, no_proxy, rendezvous, rendezvous_key (a path, PEM text or its base64), rendezvous_unsigned. KEY is given as
   KEY = \"…\"                             in /etc/landfall/agent.toml
-  landfall.KEY=…                        to the kernel; everybody on the host can read it there
+  landfall.KEY=…                        to the kernel; every user of the host can read it there
   io.landfall.KEY=…                     as an SMBIOS OEM string (type 11), or io.systemd.credential:landfall.KEY=…, or
                                         with io.systemd.credential.binary: and
                                         BASE64 for PEM text
   opt/landfall/KEY                      in QEMU's fw_cfg: -fw_cfg name=opt/landfall/url,string=https://…
 
 Exit codes:
-  0  there is what the agent needs
+  0  the agent has what it needs
   1  something is missing or unusable
   2  wrong usage
 
@@ -35,10 +35,10 @@ pub struct Show {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print nothing but what is wrong; say by the exit code whether anything names a service here
+    /// Print only errors; the exit code says whether a service is configured
     #[arg(long, conflicts_with = "json")]
     is_configured: bool,
-    /// Directory that stands for /
+    /// Directory to use instead of /
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
@@ -52,10 +52,10 @@ impl Show {
         if self.is_configured {
             return Ok(match read {
                 Ok(config) if !config.is_configured() => {
-                    tracing::info!("nothing names a service: it was looked for {}", config.places(Key::Url).join("; "));
+                    tracing::info!("no service is configured: looked for it {}", config.places(Key::Url).join("; "));
                     ExitCode::FAILURE
                 }
-                // The agent itself says what is wrong with it, and goes on saying it.
+                // The agent itself reports what is wrong with it, repeatedly.
                 _ => ExitCode::SUCCESS,
             });
         }

@@ -1,4 +1,4 @@
-//! What the agent is told, from wherever it is told: the most deliberate source wins, and each value remembers its own.
+//! The agent's configuration, from all sources: the most deliberate source wins, and each value has its source.
 
 pub mod cli;
 mod resolve;
@@ -23,7 +23,7 @@ const MAX_VALUE_BYTES: usize = 8 << 10;
 /// Bundles of a whole organisation are below this.
 const MAX_PEM_BYTES: usize = 1 << 20;
 
-/// One thing that can be told.
+/// One setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// Base URL of the service.
@@ -45,13 +45,13 @@ pub enum Key {
     Proxy,
     HttpProxy,
     HttpsProxy,
-    /// What is reached without a proxy.
+    /// Hosts and networks reached without a proxy.
     NoProxy,
     /// Where to ask for the service, and for the infra-env.
     Rendezvous,
-    /// Public key that what is told there is signed with: text, or the path of a file.
+    /// Public key of the rendezvous' signature: text, or the path of a file.
     RendezvousKey,
-    /// Whether anybody's announcement is believed.
+    /// Whether any host's announcement is trusted.
     RendezvousUnsigned,
 }
 
@@ -96,7 +96,7 @@ impl Key {
         }
     }
 
-    /// Dashes are as good as underscores, as the kernel has it.
+    /// Dashes count as underscores, as in the kernel.
     fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name.replace('-', "_"))
     }
@@ -183,7 +183,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// What may be shown of it.
+    /// The part of it that may be shown.
     pub fn display(&self, key: Key) -> String {
         let text = self.text.expose();
         match key {
@@ -199,16 +199,16 @@ fn is_pem(text: &str) -> bool {
     text.trim_start().starts_with("-----BEGIN ")
 }
 
-/// Why there is no configuration. Values of the firmware and of the kernel's command line are anybody's.
+/// Why there is no configuration. Values of the firmware and of the kernel's command line are untrusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Can't be read, or is too large.
     #[error("cannot read the agent's configuration file {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// No TOML, or not of this form. The line is named, not shown: it may hold the token.
+    /// Not TOML, or not of this form. The line is named, not shown: it may hold the token.
     #[error("the agent's configuration file {} is not usable{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(" (line {line})")))]
     Syntax { path: PathBuf, line: Option<usize>, reason: String },
-    /// A value that is none of its kind.
+    /// An invalid value.
     #[error("{key} from {from} is not usable: {reason}")]
     Value {
         key: Key,
@@ -216,7 +216,7 @@ pub enum ConfigError {
         from: Source,
         reason: String,
     },
-    #[error("no {}: it was looked for {}", missing.iter().map(|key| key.name()).collect::<Vec<_>>().join(" and no "), places.join("; "))]
+    #[error("no {}: looked {}", missing.iter().map(|key| key.name()).collect::<Vec<_>>().join(" and no "), places.join("; "))]
     Missing {
         missing: Vec<Key>,
         /// Where it was looked for.
@@ -231,7 +231,7 @@ pub struct Sources<'a> {
     /// Options and their values.
     pub command_line: Vec<(Key, String)>,
     pub environment: &'a dyn Fn(&str) -> Option<String>,
-    /// A file that must be there, instead of [`CONFIG_FILE`].
+    /// A file that must exist, instead of [`CONFIG_FILE`].
     pub file: Option<PathBuf>,
     pub root: &'a Root,
 }
@@ -288,11 +288,11 @@ impl Config {
             let text = value.text.expose();
             let fail = |reason| Err(ConfigError::Value { key, from: value.source.clone(), reason });
             if text.len() > key.max_bytes() {
-                return fail(format!("it has {} bytes, {} at most make sense", text.len(), key.max_bytes()));
+                return fail(format!("it has {} bytes, more than the limit of {}", text.len(), key.max_bytes()));
             }
             let allowed = |c: char| !c.is_control() || (key.may_be_pem() && matches!(c, '\n' | '\r' | '\t'));
             if let Some(c) = text.chars().find(|&c| !allowed(c) || c == char::REPLACEMENT_CHARACTER) {
-                return fail(format!("it has the character {c:?} in it"));
+                return fail(format!("it contains the character {c:?}"));
             }
         }
         Ok(())
@@ -307,12 +307,12 @@ impl Config {
         self.values.iter().map(|(key, value)| (*key, value))
     }
 
-    /// Whether somebody wants the agent to run here.
+    /// Whether the agent is configured to run here.
     pub fn is_configured(&self) -> bool {
         self.values.contains_key(&Key::Url) || self.values.contains_key(&Key::Rendezvous)
     }
 
-    /// Where to ask for what isn't told, and what the answer must be proven by: a service that is named needs no asking.
+    /// Where to ask for the service, and what must prove the answer; none if the service is configured.
     pub fn rendezvous(&self) -> Result<Option<(Place, Trust)>, ConfigError> {
         if self.values.contains_key(&Key::Url) {
             return Ok(None);
@@ -332,7 +332,7 @@ impl Config {
     /// Where `key` was looked for.
     pub fn places(&self, key: Key) -> Vec<String> {
         let name = key.name();
-        let file = if self.has_file { "" } else { " (there is no such file)" };
+        let file = if self.has_file { "" } else { " (which does not exist)" };
         let mut places = vec![format!("on the command line (--{})", name.replace('_', "-"))];
         places.extend(key.variables().iter().map(|variable| format!("in the environment ({variable})")));
         places.push(format!("in {}{file}", self.file.display()));

@@ -27,7 +27,7 @@ pub struct Resolved {
     pub agent_version: String,
     /// Identity, where given.
     pub host_id: Option<HostId>,
-    /// Between registrations that failed.
+    /// Between failed registrations.
     pub interval: Duration,
     /// Variables that programs take their proxies from, where the environment doesn't have them itself.
     pub proxies: Vec<(&'static str, Secret)>,
@@ -62,7 +62,7 @@ impl Config {
         })
     }
 
-    /// How to reach what is asked before anything else is known. Certificates given as text go into `ca_file`.
+    /// How to reach the rendezvous, which is asked before anything else is known. Certificates given as text go into `ca_file`.
     pub fn http(&self, ca_file: &Path) -> Result<HttpConfig, ConfigError> {
         let ca_cert = match self.ca_cert()? {
             Some(CaCert::Path(path)) => Some(path),
@@ -75,24 +75,25 @@ impl Config {
         Ok(HttpConfig { ca_cert, insecure: self.switch(Key::Insecure)?, proxies: None })
     }
 
-    /// What the answer at `place` must be proven by. An address was chosen by whoever configured it; an announcement is anybody's.
+    /// What must prove the answer at `place`. An address was chosen in the configuration; an announcement can come from any host.
     pub(super) fn trust(&self, place: &Place) -> Result<Trust, ConfigError> {
         let key = self.rendezvous_key()?;
         let authority = self.ca_cert()?.is_some();
         let unsigned = self.switch(Key::RendezvousUnsigned)?;
         let is_announced = *place == Place::Announced;
         if unsigned && key.is_some() {
-            return Err(self.unusable(Key::RendezvousUnsigned, "there is a rendezvous_key as well".to_owned()));
+            return Err(self.unusable(Key::RendezvousUnsigned, "rendezvous_key is set as well".to_owned()));
         }
         if is_announced && !unsigned && key.is_none() && !authority {
-            let reason = "anybody can announce a service by multicast DNS: give rendezvous_key, the public half of the key that the \
+            let reason = "any host can announce a service by multicast DNS: give rendezvous_key, the public half of the key that the \
                           service signs with (`landfall serve --rendezvous DIR --check --rendezvous-key FILE` prints it), or cacert \
-                          for a service with https. rendezvous_unsigned = true believes whoever answers first";
+                          for a service with https. rendezvous_unsigned = true trusts the first answer";
             return Err(self.unusable(Key::Rendezvous, reason.to_owned()));
         }
         let strict = is_announced && !unsigned;
         if strict && self.switch(Key::Insecure)? {
-            let reason = "it checks no certificate, so that an announced service could be anybody: give cacert, or rendezvous_key";
+            let reason =
+                "without certificate checks any host could be the announced service: give cacert or rendezvous_key";
             return Err(self.unusable(Key::Insecure, reason.to_owned()));
         }
         Ok(Trust {
@@ -145,7 +146,7 @@ impl Config {
             return Ok(Some(CaCert::Path(text.into())));
         }
         if !has_certificate(text.as_bytes()) {
-            return Err(self.unusable(Key::CaCert, "there is no certificate in its PEM text".to_owned()));
+            return Err(self.unusable(Key::CaCert, "its PEM text contains no certificate".to_owned()));
         }
         Ok(Some(CaCert::Pem(format!("{text}\n"))))
     }

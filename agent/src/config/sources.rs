@@ -1,4 +1,4 @@
-//! The places beyond the command line and the environment. What is there may be anybody's bytes.
+//! The places beyond the command line and the environment. Their bytes are untrusted.
 
 use super::{ConfigError, Key, MAX_PEM_BYTES, Source};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -37,7 +37,7 @@ pub(super) fn places(name: &str) -> [String; 3] {
     ]
 }
 
-/// The values of the file at `path`; `None` when it is not there and need not be.
+/// The values of the file at `path`; `None` if it is missing and optional.
 pub(super) fn file(root: &Root, path: &Path, must_exist: bool) -> Result<Option<Vec<(Key, String)>>, ConfigError> {
     let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
     let absolute = std::path::absolute(path).map_err(read_error)?;
@@ -65,13 +65,13 @@ fn parse(text: &str, path: &Path) -> Result<Vec<(Key, String)>, ConfigError> {
         let Some(key) = Key::named(&name) else {
             let known: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
             let name: String = name.chars().take(80).collect();
-            return Err(fail(None, format!("'{name}' is none of {}", known.join(", "))));
+            return Err(fail(None, format!("'{name}' is not one of {}", known.join(", "))));
         };
         let text = match value {
             toml::Value::String(text) => text,
             toml::Value::Boolean(value) => value.to_string(),
             toml::Value::Integer(value) => value.to_string(),
-            other => return Err(fail(None, format!("{key} must be a text, not a {}", other.type_str()))),
+            other => return Err(fail(None, format!("{key} must be a string, not a {}", other.type_str()))),
         };
         values.push((key, text));
     }
@@ -151,7 +151,7 @@ fn credential(text: &str, kinds: &[(&str, bool)], separator: char) -> Option<(Ke
     let (name, value) = text.strip_prefix(prefix)?.split_once(separator)?;
     let key = Key::named(name).filter(|key| is_given(*key))?;
     let value = if *is_base64 {
-        // What is no base64, or no text then, is refused with its source by what it became.
+        // Anything but base64 of a text becomes a value that is refused, with its source.
         let bytes = BASE64_STANDARD.decode(value).unwrap_or_else(|_| vec![0xff]);
         String::from_utf8_lossy(&bytes).into_owned()
     } else {

@@ -103,10 +103,10 @@ fn what_is_missing_is_said_with_every_place_it_was_looked_for() {
     let nothing = read(&system(&[]), &[], &[]).unwrap();
     assert!(!nothing.is_configured());
     let text = nothing.resolve().unwrap_err().to_string();
-    assert!(text.starts_with("no url and no infra_env_id: it was looked for on the command line (--url); "), "{text}");
+    assert!(text.starts_with("no url and no infra_env_id: looked on the command line (--url); "), "{text}");
     for place in [
         "LANDFALL_URL",
-        "in /etc/landfall/agent.toml (there is no such file)",
+        "in /etc/landfall/agent.toml (which does not exist)",
         "landfall.url=",
         "io.systemd.credential:landfall.url=",
         "opt/io.landfall/url",
@@ -128,11 +128,11 @@ fn what_is_wrong_is_said_with_its_source_and_without_its_secrets() {
         "{text}"
     );
     assert!(!text.contains("t0ken"));
-    assert!(error("[url]\n").contains("url must be a text, not a table"));
-    assert!(error("urll = ''").contains("'urll' is none of url, infra_env_id, token,"));
+    assert!(error("[url]\n").contains("url must be a string, not a table"));
+    assert!(error("urll = ''").contains("'urll' is not one of url, infra_env_id, token,"));
     assert!(
         error("url = \"http://s\\u001b[2J\"")
-            .contains("url from /etc/landfall/agent.toml is not usable: it has the character '\\u{1b}'")
+            .contains("url from /etc/landfall/agent.toml is not usable: it contains the character '\\u{1b}'")
     );
     assert!(error(&format!("url = '{}'", "x".repeat(10_000))).contains("it has 10000 bytes"));
     let bad = |line: &str| {
@@ -204,7 +204,7 @@ fn an_announcement_must_be_proven_by_something() {
     let unsigned = (Key::RendezvousUnsigned, "true");
     for line in [&[mdns][..], &[mdns, token], &[mdns, (Key::RendezvousUnsigned, "false")]] {
         let refused = trust(line).unwrap_err();
-        assert!(refused.contains("anybody can announce a service by multicast DNS"), "{refused}");
+        assert!(refused.contains("any host can announce a service by multicast DNS"), "{refused}");
     }
     let form = |line: &[(Key, &str)]| {
         let trust = trust(line).unwrap();
@@ -220,8 +220,8 @@ fn an_announcement_must_be_proven_by_something() {
     // An address is a choice already.
     assert_eq!(form(&[(Key::Rendezvous, "192.0.2.1"), token]), (false, false, false));
     assert_eq!(form(&[(Key::Rendezvous, "192.0.2.1"), ours]), (true, false, false));
-    assert!(trust(&[mdns, ours, (Key::Insecure, "true")]).unwrap_err().contains("it checks no certificate"));
-    assert!(trust(&[mdns, ours, unsigned]).unwrap_err().contains("there is a rendezvous_key as well"));
+    assert!(trust(&[mdns, ours, (Key::Insecure, "true")]).unwrap_err().contains("without certificate checks"));
+    assert!(trust(&[mdns, ours, unsigned]).unwrap_err().contains("rendezvous_key is set as well"));
     assert!(
         trust(&[mdns, (Key::RendezvousKey, "/nonexistent")]).unwrap_err().contains("not a public key on curve P-256")
     );

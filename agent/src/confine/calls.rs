@@ -186,7 +186,7 @@ pub(crate) const FORK: &[c_long] = &[libc::SYS_fork];
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const FORK: &[c_long] = &[];
 
-/// What no step does, nor any program that one starts: another kernel or parts of it, the clock, swap, other processes' memory,
+/// What neither a step nor its programs do: another kernel or parts of it, the clock, swap, other processes' memory,
 /// files by handles past all directories.
 pub(super) const NO_STEP: &[c_long] = &[
     libc::SYS_acct,

@@ -122,7 +122,7 @@ fn make_directory(path: &Path) {
     let _ = fs::DirBuilder::new().mode(0o700).create(path);
 }
 
-/// Allows this in and below `path`. What isn't there, or can't be opened, needs no rule.
+/// Allows this in and below `path`. What is missing, or can't be opened, needs no rule.
 fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
     let Ok(fd) = PathFd::new(path) else { return Ok(ruleset) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };

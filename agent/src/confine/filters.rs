@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// `ioctl` requests that the C library and the runtime make: is this a terminal, and how wide; do not wait; close at exec.
 const EVERY_STEP_IOCTLS: [u64; 4] = [0x5401, 0x5413, 0x5421, 0x5451];
 
-/// Name spaces of their own, which threads never ask for (`CLONE_NEW…` of clone(2)).
+/// New name spaces, which threads never ask for (`CLONE_NEW…` of clone(2)).
 const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS

@@ -31,7 +31,7 @@ pub enum ConfineError {
     /// The kernel has filters and would not take this one.
     #[error("cannot restrict system calls (seccomp)")]
     Seccomp(#[source] io::Error),
-    /// No process for what the step itself may not do.
+    /// No process to do what the step itself may not.
     #[error("cannot fork the assistant that starts programs and mounts")]
     Assistant(#[source] io::Error),
 }
@@ -71,14 +71,14 @@ fn architecture() -> Option<TargetArch> {
     env::consts::ARCH.try_into().ok()
 }
 
-/// Says once what steps are held to on this kernel.
+/// Logs once which rules hold steps on this kernel.
 pub fn log_means() {
     let means = Means::detect();
     match means.missing().as_slice() {
-        [] => tracing::debug!(landlock = means.landlock, "steps are held to their files, ports and system calls"),
+        [] => tracing::debug!(landlock = means.landlock, "steps are restricted to their files, ports and system calls"),
         missing => tracing::warn!(
             landlock = means.landlock,
-            "on this kernel, steps have their capabilities and limits but are not held to their rules for {}",
+            "this kernel restricts steps by capabilities and limits, but not by their rules for {}",
             missing.join(", ")
         ),
     }
@@ -115,7 +115,7 @@ pub(crate) fn enter(reach: Reach, named: &Named) -> Result<(), ConfineError> {
         Calls::AllBut(calls) => return filter(&filters::refusing(calls, arch)?, true),
     };
     let filters = filters::allowing(&rules, calls, arch)?;
-    // No offence, and not logged.
+    // Not an offence, and not logged.
     filter(&filters.no_clone3, false)?;
     filter(&filters.main, true)
 }

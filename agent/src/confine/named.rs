@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Tells it [`Named::targets`], a line each.
+/// Gives it [`Named::targets`], one per line.
 pub(super) const TARGETS_VARIABLE: &str = "LANDFALL_STEP_TARGETS";
-/// Tells it [`Named::ca_cert`].
+/// Gives it [`Named::ca_cert`].
 pub(crate) const CA_VARIABLE: &str = "LANDFALL_STEP_CA";
-/// Tells it [`Named::progress`].
+/// Gives it [`Named::progress`].
 const PROGRESS_VARIABLE: &str = "LANDFALL_STEP_PROGRESS";
 /// Set for [`Named::changes_live_system`].
 pub(super) const LIVE_SYSTEM_VARIABLE: &str = "LANDFALL_STEP_CHANGES_LIVE_SYSTEM";
@@ -21,7 +21,7 @@ pub(super) const LIVE_SYSTEM_VARIABLE: &str = "LANDFALL_STEP_CHANGES_LIVE_SYSTEM
 pub struct Named {
     /// The disks that it may write to, or the root of the node that it may change.
     pub targets: Vec<PathBuf>,
-    /// Certificates that the agent was told to trust.
+    /// Certificates that the agent is configured to trust.
     pub ca_cert: Option<PathBuf>,
     /// The directory that it writes its progress to.
     pub progress: Option<PathBuf>,

@@ -1,13 +1,13 @@
-//! `assisted-installer-controller`: what finishes an installation from inside the cluster. There is none here yet, and to end well
-//! without one would leave the cluster waiting.
+//! `assisted-installer-controller`, which finishes an installation from inside the cluster. It does not exist here yet, and
+//! success without it would leave the cluster waiting.
 
 use super::Refusal;
 
 /// Whatever it is given.
 pub(super) fn refusal() -> Refusal {
     Refusal::Unable(
-        "there is no controller in this program: it would approve the nodes' certificates, report what has joined, and finish \
-         the installation. Run the image of the real one: name it as the installation's controller image (CONTROLLER_IMAGE of \
-         the service, --controller-image of installer and of landfall install)",
+        "this program has no controller, which would approve the nodes' certificates, report joined nodes, and finish the \
+         installation. Use the image of the real one as the installation's controller image (CONTROLLER_IMAGE of the \
+         service, --controller-image of installer and of landfall install)",
     )
 }

@@ -2,7 +2,7 @@
 //! (docs/compatibility.md#agent-launch).
 //!
 //! It copies regular files, as cp(1) does and with its messages, and one thing is better: a file is replaced by a new one in one
-//! step, so that a running program can be, and nobody ever sees half of it.
+//! step, so that a running program can be, and no half-written file is ever visible.
 
 use std::{
     ffi::{OsStr, OsString},

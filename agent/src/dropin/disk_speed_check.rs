@@ -2,7 +2,7 @@
 
 use super::{DOCUMENT, NEGATIVE, Name, Plan, Refusal, Work, flags::Values, logging::logging, words};
 
-/// Who calls it ends it after a time of his own, at which the disk gets back what was on it.
+/// Its caller ends it by its own timeout, at which the disk gets back what was on it.
 const TIMEOUT: &str = "--timeout=86400";
 
 pub(super) fn plan(values: &Values) -> Result<Plan, Refusal> {

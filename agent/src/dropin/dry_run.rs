@@ -13,7 +13,7 @@ const TEXTS: [(&str, &str, &str); 5] = [
     (
         "fake-reboot-marker-path",
         "DRY_FAKE_REBOOT_MARKER_PATH",
-        "A file whose appearance stands for the reboot of the pretended host",
+        "A file whose creation stands for the reboot of the pretended host",
     ),
 ];
 
@@ -41,7 +41,7 @@ pub(super) fn ours(values: &Values) -> Vec<String> {
     std::iter::once("--dry-run".to_owned()).chain(texts).collect()
 }
 
-/// The pretended host; none without `--dry-run`. An identity that is none is left to the agent, which says so.
+/// The pretended host; none without `--dry-run`. An invalid identity is left to the agent, which reports it.
 pub(super) fn pretended(values: &Values) -> Option<DryRun> {
     let text = |flag| Some(values.text(flag)).filter(|text| !text.is_empty()).map(str::to_owned);
     values.is_on("dry-run").then(|| DryRun {

@@ -1,6 +1,6 @@
 //! Command lines in the syntax of Go's `flag` package (docs/compatibility.md#agent-flags; its documentation, pkg.go.dev/flag).
 //!
-//! `-x`, `--x`, `-x=value` and, for all but booleans, `-x value`. Flags end at the first word that is none, or at `--`.
+//! `-x`, `--x`, `-x=value` and, for all but booleans, `-x value`. Flags end at the first other word, or at `--`.
 
 use kernel::order::{self, Gather};
 use std::{collections::BTreeMap, fmt::Write, path::Path};
@@ -64,7 +64,7 @@ pub enum FlagError {
     NoArgument(String),
     #[error("invalid boolean value {value:?} for -{flag}: parse error")]
     Bool { value: String, flag: String },
-    /// No number, or none of 64 bits.
+    /// Not a number, or not of 64 bits.
     #[error("invalid value {value:?} for flag -{flag}: {reason}")]
     Int { value: String, flag: String, reason: &'static str },
 }
@@ -179,7 +179,7 @@ fn parse_int(text: &str) -> Result<i64, &'static str> {
         _ => (10, Some(lower.as_str())),
     };
     let digits = digits.unwrap_or_default();
-    // Underscores stand between digits, or a prefix and a digit; they are no part of the number.
+    // Underscores stand between digits, or a prefix and a digit; they are not part of the number.
     let prefixed = radix != 10;
     let plain = digits.replace('_', "");
     let misplaced = digits.ends_with('_') || digits.contains("__") || (!prefixed && digits.starts_with('_'));
@@ -221,7 +221,7 @@ mod tests {
     fn flags() -> Vec<Flag> {
         vec![
             Flag::text("url", "", "Address"),
-            Flag::bool("insecure", false, "Trust anybody"),
+            Flag::bool("insecure", false, "Trust any server"),
             Flag::bool("loud", true, "Say more"),
             Flag::int("interval", 60, "Seconds"),
             Flag::list("disk", "Disks"),
@@ -302,7 +302,7 @@ mod tests {
     fn the_usage_is_as_go_prints_it() {
         assert_eq!(
             usage(Path::new("/usr/bin/agent"), &flags()),
-            "Usage of /usr/bin/agent:\n  -disk value\n    \tDisks\n  -insecure\n    \tTrust anybody\n  -interval int\n    \tSeconds (default 60)\n  \
+            "Usage of /usr/bin/agent:\n  -disk value\n    \tDisks\n  -insecure\n    \tTrust any server\n  -interval int\n    \tSeconds (default 60)\n  \
              -loud\n    \tSay more (default true)\n  -url string\n    \tAddress\n"
         );
     }

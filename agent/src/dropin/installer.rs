@@ -54,37 +54,37 @@ pub(super) fn flags(dry: Vec<Flag>, variable: &dyn Fn(&str) -> Option<String>) -
     let hosts = variable("DRY_CLUSTER_HOSTS_PATH").unwrap_or_default();
     let own = [
         Flag::text("role", "master", "Role of this host: bootstrap, master, arbiter or worker"),
-        Flag::text("infra-env-id", "", "Infra-env of the host; the cluster's id where it is empty"),
+        Flag::text("infra-env-id", "", "Infra-env of the host; empty for the cluster's id"),
         Flag::text("cluster-id", "", "Cluster of the host"),
         Flag::text("host-id", "", "The host"),
         Flag::text("boot-device", "", "Disk to install to; its contents are destroyed"),
         Flag::text("url", "", "Base URL of the service, with scheme"),
         Flag::text("openshift-version", "4.4", "Version of the cluster"),
-        Flag::text("mco-image", "", "Image of the machine-config operator; not needed"),
+        Flag::text("mco-image", "", "Image of the machine-config operator; not used"),
         Flag::text("must-gather-image", "", "Image with which the controller gathers the cluster's logs"),
         Flag::text(
             "controller-image",
             "quay.io/ocpmetal/assisted-installer-controller:latest",
             "Image of the controller that finishes the installation in the cluster",
         ),
-        Flag::text("agent-image", "quay.io/ocpmetal/assisted-installer-agent:latest", "Image of the agent; not needed"),
+        Flag::text("agent-image", "quay.io/ocpmetal/assisted-installer-agent:latest", "Image of the agent; not used"),
         Flag::text("coreos-image", "", "Image to install into the running system's root, instead of writing a disk"),
         Flag::text("cacert", "", "PEM bundle trusted in addition to the system's roots"),
-        Flag::text("installer-args", "", "Arguments of coreos-installer, as a JSON list of texts"),
-        Flag::text("service-ips", "", "Addresses by which the controller reaches the service, between commas"),
+        Flag::text("installer-args", "", "Arguments of coreos-installer, as a JSON list of strings"),
+        Flag::text("service-ips", "", "Addresses by which the controller reaches the service, comma-separated"),
         Flag::text("http-proxy", "", "Proxy for http"),
         Flag::text("https-proxy", "", "Proxy for https"),
-        Flag::text("no-proxy", "", "What goes without a proxy, between commas"),
-        Flag::list("format-disk", "A further disk whose boot sector is cleared; may be repeated"),
+        Flag::text("no-proxy", "", "Hosts and networks to reach without a proxy, comma-separated"),
+        Flag::list("format-disk", "Another disk whose boot sector is cleared; may be repeated"),
         Flag::int("control-plane-count", 0, "Control plane hosts of the cluster; 1 for a single node"),
         Flag::bool("insecure", false, "Do not verify the service's certificate"),
         Flag::bool("check-cluster-version", false, "Let the controller wait for the cluster version operator"),
         Flag::bool("skip-installation-disk-cleanup", false, "Leave volumes, arrays and signatures on the disk"),
         Flag::bool("enable-skip-mco-reboot", false, "Save a reboot by installing the cluster's own system"),
-        Flag::bool("notify-num-reboots", false, "Let the controller tell how often hosts were rebooted"),
+        Flag::bool("notify-num-reboots", false, "Let the controller report how often hosts were rebooted"),
         Flag::bool("verbose", false, "Log more"),
         Flag::bool("help", false, "Show this"),
-        Flag::text("dry-run-cluster-hosts-path", hosts, "Hosts of a pretended cluster; refused"),
+        Flag::text("dry-run-cluster-hosts-path", hosts, "Hosts of a pretended cluster; not supported"),
     ];
     own.into_iter().chain(dry.into_iter().filter(|flag| DRY.contains(&flag.name))).collect()
 }
@@ -95,7 +95,7 @@ pub(super) fn plan(values: &Values) -> Result<Plan, Refusal> {
     }
     if values.is_on("dry-run") {
         return Err(Refusal::Unable(
-            "it does not pretend an installation at the service; `landfall install --dry-run --role ROLE …` prints what \
+            "it cannot pretend an installation to the service; `landfall install --dry-run --role ROLE …` prints what \
              would be done",
         ));
     }
@@ -118,8 +118,8 @@ pub(super) fn plan(values: &Values) -> Result<Plan, Refusal> {
     Ok(Plan { log, work: Work::command(command), failed: 1 })
 }
 
-/// Lets this thread see the host's files instead of a container's; nothing where it does already, or may not. To be called while
-/// there is no other thread.
+/// Lets this thread see the host's files instead of a container's; does nothing if it sees them already, or may not. To be
+/// called while there is no other thread.
 pub(super) fn enter_host() -> io::Result<()> {
     let is_elsewhere =
         fs::read_link(HOST_MOUNTS).is_ok_and(|host| fs::read_link(OWN_MOUNTS).is_ok_and(|own| own != host));
@@ -128,7 +128,7 @@ pub(super) fn enter_host() -> io::Result<()> {
 
 fn enter_mounts(namespace: &Path) -> io::Result<()> {
     let namespace = File::open(namespace)?;
-    // The kernel lets only who shares its working directory with nobody go elsewhere (setns(2)).
+    // The kernel allows this only to a process that shares its working directory with no other (setns(2)).
     unshare(CloneFlags::CLONE_FS)?;
     Ok(setns(namespace, CloneFlags::CLONE_NEWNS)?)
 }

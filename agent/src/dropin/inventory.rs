@@ -33,6 +33,6 @@ pub(super) fn plan(values: &Values) -> Plan {
             Work::command(command)
         }
     };
-    // It never fails: what it could not find out is left out.
+    // It never fails: unknown facts are left out.
     Plan { log: logging(values, "inventory", false), work, failed: 0 }
 }

@@ -12,10 +12,10 @@ pub struct Logging {
     pub text: Option<PathBuf>,
     /// To a standard stream as well: the output beside a file, else the error stream, as the real programs do.
     pub stream: bool,
-    /// Of a program whose output is another's input a person wants only warnings on the error stream where there is neither
-    /// journal nor file; of one that runs for long, all.
+    /// Without journal or file, a program whose output is another's input shows only warnings on the error stream; one that
+    /// runs for long shows all.
     pub runs_for_long: bool,
-    /// Also what only who looks for a fault wants to know.
+    /// Also details for debugging.
     pub is_verbose: bool,
 }
 

@@ -7,7 +7,7 @@ use super::{
     passed_on, words,
 };
 
-/// What the real program wants to be given, whatever its defaults say.
+/// What the real program requires, whatever its defaults say.
 const REQUIRED: [&str; 3] = ["url", "cluster-id", "host-id"];
 const PASSED_ON: [&str; 7] = ["url", "cluster-id", "infra-env-id", "host-id", "since", "cacert", "masters-ips"];
 /// Its switches and ours.
@@ -28,7 +28,7 @@ pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
         Flag::text(
             "pull-secret-token",
             "",
-            "Token; better in the variable PULL_SECRET_TOKEN, where no other user sees it",
+            "Token; safer in the variable PULL_SECRET_TOKEN, where no other user sees it",
         ),
         Flag::bool("dont-clean", false, "Leave the collected files where they are"),
         Flag::bool("bootstrap", false, "Collect what a bootstrap host has too"),
@@ -39,7 +39,7 @@ pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
         ),
         Flag::text("cacert", "", "PEM bundle trusted in addition to the system's roots"),
         Flag::bool("insecure", false, "Do not verify the service's certificate"),
-        Flag::text("masters-ips", "", "Addresses of the control plane, between commas"),
+        Flag::text("masters-ips", "", "Addresses of the control plane, comma-separated"),
     ];
     own.into_iter().chain(logging::flags(true)).chain(dry).collect()
 }
@@ -53,7 +53,7 @@ pub(super) fn plan(values: &Values, _variable: &dyn Fn(&str) -> Option<String>) 
     words.extend(passed_on(values, &PASSED_ON));
     let switch = |flag: &str, ours: &str| values.is_on(flag).then(|| ours.to_owned());
     words.extend(SWITCHES.into_iter().filter_map(|(flag, ours)| switch(flag, ours)));
-    // Not as a word: those are read by whoever reads a usage error.
+    // Not as a word: usage errors show those.
     let token = values.text("pull-secret-token");
     let document = (!token.is_empty()).then(|| token.to_owned());
     if document.is_some() {

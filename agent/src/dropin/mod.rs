@@ -140,13 +140,13 @@ enum Refusal {
     /// A variable of the environment.
     #[error("{0}")]
     Environment(FlagError),
-    #[error("--{0} is required and was not given, or is empty")]
+    #[error("--{0} is required, but missing or empty")]
     Missing(&'static str),
     /// What the real program does and this one doesn't.
     #[error("{0}")]
     Unable(&'static str),
     /// JSON of another form.
-    #[error("--{0} is not a JSON list of texts")]
+    #[error("--{0} is not a JSON list of strings")]
     NotAList(&'static str),
     /// The same of the sender of logs, in the real one's words.
     #[error("missing required -{0} argument/flag")]
@@ -155,7 +155,7 @@ enum Refusal {
     ArgCount { name: Name, given: usize },
 }
 
-/// Runs our own commands; what the program's outermost part knows and this crate doesn't.
+/// Runs our own commands, which only the program's outermost part knows.
 pub struct Landfall<'a> {
     /// Starts the log, once.
     pub start_log: &'a dyn Fn(&Logging),
@@ -173,12 +173,12 @@ pub fn main(program: &Path, name: Name, words: Vec<String>, landfall: &Landfall)
     if name == Name::Installer
         && let Err(error) = installer::enter_host()
     {
-        complain(format_args!("{name}: cannot get from this container to the host's files: {error}"));
+        complain(format_args!("{name}: cannot reach the host's files from this container: {error}"));
         return ExitCode::from(plan.failed);
     }
     (landfall.start_log)(&plan.log);
     carry_out(&plan, landfall).unwrap_or_else(|error| {
-        // On standard error it is read by whoever called us, in the log by whoever looks for the reason later.
+        // On standard error for the caller, in the log for a later search.
         if plan.log != Logging::default() {
             tracing::error!("{error:#}");
         }
@@ -284,7 +284,7 @@ fn in_memory(text: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Not eprintln: nobody listening is no reason to panic.
+/// Not eprintln, which panics if the reader is gone.
 fn complain(line: fmt::Arguments) {
     let _ = writeln!(io::stderr(), "{line}");
 }

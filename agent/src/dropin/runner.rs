@@ -17,7 +17,7 @@ pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
         Flag::int("interval", 60, "Seconds between attempts to register"),
         Flag::text("cacert", "", "PEM bundle trusted in addition to the system's roots"),
         Flag::bool("insecure", false, "Do not verify the service's certificate"),
-        Flag::text("host-id", "", "Host to poll for; the agent finds out its own"),
+        Flag::text("host-id", "", "Host to poll for; the agent finds its own id"),
         Flag::bool("help", false, "Show this"),
     ];
     own.into_iter().chain(super::common_flags(dry)).collect()
@@ -34,7 +34,7 @@ pub(super) fn plan(name: Name, values: &Values) -> Result<Plan, Refusal> {
     }
     let mut command = words(["agent"]);
     command.extend(passed_on(values, &SERVICE));
-    // What waits for nothing asks a service that is down without pause; the real one does.
+    // Without a pause it would ask a service that is down all the time, as the real one does.
     command.push(format!("--interval={}", values.int("interval").max(1)));
     command.push(format!("--insecure={}", values.is_on("insecure")));
     command.extend(dry_run::ours(values));

@@ -87,15 +87,12 @@ fn the_reclaiming_daemonsets_command_line_is_understood() {
     assert_eq!(command(&plan).iter().rev().take(2).collect::<Vec<_>>(), ["poll", &host]);
     assert!(command(&plan).contains(&"--insecure=true".to_owned()));
     assert_eq!(plan.log, Logging { journal: false, text: None, stream: true, runs_for_long: true, is_verbose: false });
-    assert_eq!(
-        planned(Name::NextStepRunner, &words[..2]).unwrap_err(),
-        "--host-id is required and was not given, or is empty"
-    );
+    assert_eq!(planned(Name::NextStepRunner, &words[..2]).unwrap_err(), "--host-id is required, but missing or empty");
 }
 
 #[test]
 fn what_a_program_needs_it_says() {
-    assert_eq!(planned(Name::Agent, &[]).unwrap_err(), "--url is required and was not given, or is empty");
+    assert_eq!(planned(Name::Agent, &[]).unwrap_err(), "--url is required, but missing or empty");
     assert!(planned(Name::Agent, &["--url=x", "--infra-env-id="]).unwrap_err().starts_with("--infra-env-id"));
     assert_eq!(planned(Name::Agent, &["--help"]).unwrap_err(), "flag: help requested");
     let given = ["-url=x", "-cluster-id=y", "-host-id=z"];
@@ -258,6 +255,6 @@ fn what_the_real_agent_gives_the_installer_is_an_installation() {
     assert_eq!(plan.failed, 1);
     assert!(plan.log.is_verbose && plan.log.journal && plan.log.text.is_some());
     let error = planned(Name::Installer, &["--installer-args=[1]"]).unwrap_err();
-    assert_eq!(error, "--installer-args is not a JSON list of texts");
+    assert_eq!(error, "--installer-args is not a JSON list of strings");
     assert!(planned_with(Name::Installer, &[], &|name| (name == "DRY_ENABLE").then(|| "true".to_owned())).is_err());
 }

@@ -1,4 +1,4 @@
-//! Tells systemd how the agent is (sd_notify(3), `Type=notify`), without its library.
+//! Reports the agent's state to systemd (sd_notify(3), `Type=notify`), without its library.
 
 use nix::sys::signal::Signal;
 use std::{
@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// The longest status systemd is told; it shows one line.
+/// The longest status for systemd, which shows one line.
 const MAX_STATUS_CHARS: usize = 200;
 
 /// The notification socket, if there is one, and how often systemd wants a sign of life.
@@ -26,7 +26,7 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// What systemd put into the environment; without it, or with something unusable, nobody is told anything.
+    /// The socket in the environment; if missing or unusable, nothing is reported.
     pub(crate) fn from_env() -> Self {
         let address = env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let Some(address) = address else { return Self::default() };
@@ -48,7 +48,7 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // A receiver that doesn't read is no reason to stand still.
+        // A receiver that doesn't read must not block us.
         socket.set_nonblocking(true)?;
         let ours = watchdog_pid.is_empty() || watchdog_pid.parse() == Ok(std::process::id());
         let usec = watchdog_usec.parse().ok().filter(|&usec: &u64| ours && usec > 0);
@@ -66,7 +66,7 @@ impl Notifier {
         if let Some(socket) = &self.socket {
             for signal in [Signal::SIGTERM, Signal::SIGINT] {
                 if let Err(error) = kernel::notify::announce_stop(signal, socket) {
-                    tracing::debug!(%signal, %error, "the end won't be announced to systemd");
+                    tracing::debug!(%signal, %error, "cannot announce the end to systemd");
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Notifier {
     fn send(&self, message: &str) {
         let Some(socket) = &self.socket else { return };
         if let Err(error) = socket.send(message.as_bytes()) {
-            tracing::debug!(%error, message, "systemd was not told");
+            tracing::debug!(%error, message, "cannot send a message to systemd");
         }
     }
 }
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn systemd_is_told_by_path_and_by_abstract_name() {
+    fn systemd_is_notified_by_path_and_by_abstract_name() {
         let name = format!("landfall-notify-{}", std::process::id());
         let path = env::temp_dir().join(&name);
         let by_path = UnixDatagram::bind(&path).unwrap();
         let by_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes()).unwrap()).unwrap();
-        let told = [(by_path, path.clone().into_os_string()), (by_name, format!("@{name}").into())];
-        for (socket, address) in told {
+        let sockets = [(by_path, path.clone().into_os_string()), (by_name, format!("@{name}").into())];
+        for (socket, address) in sockets {
             let notifier = Notifier::new(&address, "3000000", "").unwrap();
             assert_eq!(notifier.interval(), Some(Duration::from_millis(1500)));
             notifier.alive();
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(interval("soon", ""), None);
         assert_eq!(interval("1000000", &std::process::id().to_string()), Some(Duration::from_millis(500)));
         assert!(Notifier::new("/nonexistent/socket".as_ref(), "", "").is_err());
-        // Nobody to tell is fine.
+        // Without a receiver it is fine.
         Notifier::default().alive();
     }
 }

@@ -1,4 +1,4 @@
-//! The service of a rack with nothing else around: one of the rack's own hosts, known by its address or by asking around.
+//! The service of an isolated rack: one of the rack's own hosts, found by its address or by multicast DNS.
 
 mod trust;
 
@@ -17,7 +17,7 @@ use mdns_sd::{Receiver, ServiceDaemon, ServiceEvent};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{collections::VecDeque, fmt, net::IpAddr, str::FromStr, time::Duration};
 
-/// Where the service listens unless told otherwise.
+/// The service's default port.
 const PORT: u16 = 8090;
 /// Between two attempts: the host may still be booting.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 /// As many as a hash of SHA-256 has.
 const NONCE_BYTES: usize = 32;
-/// Services that are asked in one attempt, announcements that are kept, and news of them taken at once.
+/// Services that are asked in one attempt, announcements that are stored, and news of them taken at once.
 const MAX_CANDIDATES: usize = 16;
 const MAX_HEARD: usize = 1000;
 const MAX_EVENTS: usize = 1000;
@@ -43,9 +43,9 @@ pub enum Place {
     Announced,
 }
 
-/// What no place is called.
+/// Not the name of a place.
 #[derive(Debug, thiserror::Error)]
-#[error("'{0}' is none of ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT, one of these behind https://, and mdns")]
+#[error("'{0}' is not ADDRESS, ADDRESS:PORT, [ADDRESS]:PORT, one of these after https://, or mdns")]
 pub struct ParsePlaceError(String);
 
 impl FromStr for Place {
@@ -80,7 +80,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::At(url) => f.write_str(url),
-            Self::Announced => f.write_str("whatever address multicast DNS tells"),
+            Self::Announced => f.write_str("any address from multicast DNS"),
         }
     }
 }
@@ -124,13 +124,13 @@ impl Candidates {
     }
 }
 
-/// URLs that were announced. Anybody may announce any number: they are asked in turn, so that those of an attacker don't keep the
-/// service's own from being asked.
+/// URLs that were announced. Any host may announce any number: they are asked in turn, so that an attacker's don't crowd
+/// out the service's own.
 #[derive(Debug, Default)]
 struct Heard(VecDeque<String>);
 
 impl Heard {
-    /// Notes one; a text that is no URL is not noted.
+    /// Stores one, if it is a URL.
     fn add(&mut self, url: &str) {
         if !is_base_url(url) || self.0.iter().any(|known| known == url) {
             return;
@@ -164,7 +164,7 @@ fn is_base_url(text: &str) -> bool {
     !rest.is_empty() && rest.len() <= 255 && rest.chars().all(plain)
 }
 
-/// Why nobody can be asked.
+/// Why no host can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     #[error(transparent)]
@@ -173,18 +173,18 @@ pub enum FindError {
     Multicast(#[from] mdns_sd::Error),
 }
 
-/// Why one that was asked is not taken.
+/// Why an answer is refused.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
-    #[error("only https is taken, as there is a token or a CA certificate")]
+    #[error("https is required, as a token or a CA certificate is configured")]
     Plain,
     #[error(transparent)]
     Unproven(#[from] Unproven),
     #[error("{0}")]
     Request(#[from] ureq::Error),
-    #[error("its answer names no infra-env: {0}")]
+    #[error("its answer has no infra-env: {0}")]
     Answer(#[from] serde_json::Error),
-    #[error("the system gives no random numbers")]
+    #[error("the system has no random numbers")]
     Random,
 }
 
@@ -192,7 +192,9 @@ enum AskError {
 /// when stopped.
 pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> Result<Option<Found>, FindError> {
     if *place == Place::Announced && trust == Trust::default() {
-        tracing::warn!("rendezvous_unsigned: whoever answers first on this network is taken for the service");
+        tracing::warn!(
+            "rendezvous_unsigned is set: the first host to answer on this network is trusted as the service"
+        );
     }
     let asker = Asker::new(trust, config)?;
     let mut candidates = Candidates::browse(place)?;
@@ -212,7 +214,7 @@ pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> 
             }
         }
         order::sort(&mut refused);
-        let why = if refused.is_empty() { "nobody has told one yet".to_owned() } else { refused.join("; ") };
+        let why = if refused.is_empty() { "none announced yet".to_owned() } else { refused.join("; ") };
         let line = format!("waiting for the rendezvous at {place}: {why}");
         if line != last || attempt % QUIET_ATTEMPTS == 0 {
             tracing::warn!("{line}");
@@ -227,7 +229,7 @@ pub fn find(place: &Place, trust: Trust, config: &HttpConfig, stop: &Cancel) -> 
     Ok(None)
 }
 
-/// Asks as far as it trusts.
+/// Asks, with the checks of its [`Trust`].
 struct Asker {
     trust: Trust,
     http: ureq::Agent,

@@ -38,7 +38,7 @@ pub struct Trust {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey(Vec<u8>);
 
-/// Text that holds no such key.
+/// Text without such a key.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not a public key on curve P-256, in PEM or base64, as `openssl ec -in KEY -pubout` prints it")]
 pub struct ParseKeyError;
@@ -67,20 +67,20 @@ pub struct Found {
     pub url: String,
     /// The infra-env of the rack's hosts.
     pub infra_env_id: InfraEnvId,
-    /// Certificates that its own is checked against, PEM, if they were learned with its signature.
+    /// PEM certificates to check its own against, if they came with its signature.
     pub ca_pem: Option<String>,
 }
 
 /// Why an answer is not believed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    #[error("its answer is not signed (`landfall serve` needs --rendezvous-key, or --auth-key)")]
+    #[error("its answer is not signed (run `landfall serve` with --rendezvous-key or --auth-key)")]
     Unsigned,
-    /// Changed, replayed, or somebody else's.
-    #[error("the signature of its answer is not that of rendezvous_key over what was asked")]
+    /// Changed, replayed, or of another service.
+    #[error("the signature of its answer does not match rendezvous_key and this request")]
     Signature,
-    /// Genuine, and passed on by somebody else.
-    #[error("its answer is that of the service at {0}, not at this address")]
+    /// Genuine, but passed on by another host.
+    #[error("its answer is from the service at {0}, not at this address")]
     Elsewhere(String),
 }
 

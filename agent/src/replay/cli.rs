@@ -21,9 +21,9 @@ use std::{
 
 /// Run recorded instructions, without a service
 ///
-/// Takes an answer to a poll, a step, a list of steps, a recorded exchange, or a directory of such files, and prints what the
-/// agent would reply, one JSON document a line. Steps that write or reboot are left out unless they are given something else to
-/// write to; nothing reboots, and nothing is sent to a service.
+/// Takes an answer to a poll, a step, a list of steps, a recorded exchange, or a directory of such files, and prints the
+/// agent's replies, one JSON document per line. Steps that write or reboot are left out, unless --allow-writes gives them
+/// another target; nothing reboots, and nothing is sent to a service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
@@ -46,8 +46,8 @@ pub struct Replay {
     /// Print what would be run, and run nothing
     #[arg(long = "dry-run", id = "replay_dry_run")]
     dry_run: bool,
-    /// What install, installation-disk-speed-check, download-boot-artifacts and reboot-for-reclaim are to use instead of what the
-    /// recording names: a disk, whose contents are lost, or a directory that stands for a node's root
+    /// Target of install, installation-disk-speed-check, download-boot-artifacts and reboot-for-reclaim instead of the
+    /// recorded one: a disk, whose contents are lost, or a directory to use as a node's root
     #[arg(long, value_name = "DEVICE")]
     allow_writes: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ impl Replay {
 /// Of an agent without a service.
 fn settings(host_id: Option<HostId>) -> Settings {
     Settings {
-        // Nobody listens there: what a step would send fails at once.
+        // Nothing listens there: a step's requests fail at once.
         url: "http://127.0.0.1:9".to_owned(),
         token: Secret::default(),
         http: HttpConfig::default(),

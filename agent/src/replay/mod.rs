@@ -1,4 +1,4 @@
-//! Runs recorded instructions without a service, and keeps them from what they would destroy here.
+//! Runs recorded instructions without a service, and prevents them from destroying anything here.
 
 pub mod cli;
 mod recorded;

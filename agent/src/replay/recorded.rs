@@ -28,7 +28,7 @@ pub enum RecordedError {
     #[error("{} is not JSON", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
     /// Neither an answer to a poll nor a step.
-    #[error("there are no instructions in {}: an answer to a poll, a step, a list of steps or a recorded exchange is wanted", path.display())]
+    #[error("{} contains no instructions: give an answer to a poll, a step, a list of steps or a recorded exchange", path.display())]
     Nothing {
         /// The file or directory.
         path: PathBuf,
@@ -63,7 +63,7 @@ fn parse(path: &Path) -> Result<Value, RecordedError> {
 /// The steps in `document`, whichever of the forms it has.
 fn instructions(document: &Value) -> Option<Vec<Step>> {
     let document = match document.pointer("/response/body") {
-        // A recorder may have kept the text.
+        // A recorder may have stored the text.
         Some(Value::String(text)) => &serde_json::from_slice(text.as_bytes()).ok()?,
         Some(body) => body,
         None => document,

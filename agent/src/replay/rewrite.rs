@@ -7,13 +7,13 @@ use std::path::Path;
 /// Why a step isn't replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum Withheld {
-    #[error("{0} writes or reboots: name what it may use instead with --allow-writes, {1}")]
+    #[error("{0} writes or reboots: give it another target with --allow-writes, {1}")]
     Writes(StepType, &'static str),
     /// It reaches beyond this run.
     #[error("{0} would act on the agent of this host, or send its logs away: it is never replayed")]
     ActsOnTheAgent(StepType),
     /// Its request can't be rewritten.
-    #[error("the request of {0} is not a JSON object, so it can't be pointed elsewhere")]
+    #[error("the request of {0} is not a JSON object, so it can't get another target")]
     Form(StepType),
 }
 
@@ -39,7 +39,7 @@ pub fn rewrite(mut step: Step, host_id: &str, target: Option<&Path>) -> Result<S
             edit(&mut step, |request| request["path"] = json!(target))?;
         }
         StepType::DownloadBootArtifacts | StepType::RebootForReclaim => {
-            let target = node().ok_or(Withheld::Writes(kind, "a directory that stands for the node's root"))?;
+            let target = node().ok_or(Withheld::Writes(kind, "a directory to use as the node's root"))?;
             edit(&mut step, |request| request["host_fs_mount_dir"] = json!(target))?;
         }
         _ => {}

@@ -10,7 +10,7 @@ fn step(kind: StepType, request: &Value) -> Step {
 }
 
 #[test]
-fn instructions_are_found_in_every_form_they_are_kept_in() {
+fn instructions_are_found_in_every_form() {
     let dir = tempfile::tempdir().unwrap();
     let one = json!({"step_type": "inventory", "step_id": "i-1", "args": [HOST]});
     let poll = json!({"instructions": [one, {"step_type": "from-the-future", "step_id": "f-1", "args": []}]});

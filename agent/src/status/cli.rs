@@ -18,15 +18,15 @@ use std::{
 
 const MAX_FILE_BYTES: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_millis(500);
-/// On a console somebody reads, between two blocks.
+/// Between two blocks on a console, which people read.
 const CONSOLE_LOOK: Duration = Duration::from_secs(3);
 
 const EXIT_NOT_WORKING: u8 = 3;
 const EXIT_NOT_RUNNING: u8 = 4;
 
-/// Show how the agent of this host is: registered or not, what runs, what failed
+/// Show the state of this host's agent: registered or not, what runs, what failed
 ///
-/// Reads the file that the running agent keeps; nothing is asked of the agent or the service.
+/// Reads the running agent's status file; contacts neither the agent nor the service.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
@@ -45,11 +45,11 @@ pub struct Status {
     /// Print the file's JSON, with `alive` added
     #[arg(long)]
     json: bool,
-    /// Go on, and print again whenever something changes
+    /// Keep running, and print again whenever something changes
     #[arg(long)]
     follow: bool,
-    /// Go on, and show it on the machine's consoles and at their login prompts whenever something changes, also where no agent
-    /// runs; there it says what the agent is told
+    /// Keep running, and show changes on the machine's consoles and at their login prompts; without an agent, show its
+    /// configuration
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     console: bool,
     /// Directory of the agent's state
@@ -71,7 +71,7 @@ impl Status {
             let view = View::now(self.read()?, &sources);
             let text = match &view.agent {
                 Some((snapshot, alive)) => self.text(&view, snapshot, *alive)?,
-                None => format!("no agent is running: there is no {}\n", self.directory.join(STATUS_FILE).display()),
+                None => format!("no agent is running: {} does not exist\n", self.directory.join(STATUS_FILE).display()),
             };
             if printed.as_ref() != Some(&text) {
                 match io::stdout().write_all(text.as_bytes()) {
@@ -91,7 +91,7 @@ impl Status {
         }
     }
 
-    /// Shows it until somebody ends the process: nobody is there who could do anything about a failure.
+    /// Shows it until the process is ended: failures are not errors, as there is no user to act on them.
     fn show(&self, sources: &Sources, consoles: &Consoles, notifier: &Notifier) -> ! {
         let mut shown = String::new();
         let mut ready = false;
@@ -120,7 +120,7 @@ impl Status {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", name())),
         };
-        anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes, which no agent wrote", name());
+        anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes: too large for an agent's status", name());
         let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
         serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is not a status of an agent", name()))
     }
@@ -136,7 +136,7 @@ impl Status {
         let mut text = block(view);
         let time = |time: Option<Timestamp>| time.map_or_else(|| "never".to_owned(), |time| time.to_string());
         let mut line = |name: &str, value: String| text.push_str(&format!(" {name:<10} {value}\n"));
-        let state = if alive { "running" } else { "not running any more" };
+        let state = if alive { "running" } else { "no longer running" };
         line("process", format!("{} {state}, started {}", snapshot.pid, snapshot.started));
         line("infra-env", snapshot.infra_env_id.map_or_else(|| "unknown".to_owned(), |id| id.to_string()));
         line("registered", time(snapshot.registered));

@@ -1,4 +1,4 @@
-//! The block of lines for who stands in front of the machine.
+//! The block of lines for people in front of the machine.
 
 use super::replace;
 use super::view::{Configured, View};
@@ -39,14 +39,14 @@ impl Consoles {
         let active = fs::read_to_string(&self.active).unwrap_or_default();
         for name in active.split_whitespace().filter(|name| !name.contains('/')) {
             if let Err(error) = print(&self.devices.join(name), block) {
-                tracing::debug!(console = name, %error, "the status is not shown");
+                tracing::debug!(console = name, %error, "cannot show the status on this console");
             }
         }
         // agetty takes a backslash for the start of a code.
         let issue = format!("{}\n", block.replace('\\', "\\\\"));
         let written = fs::create_dir_all(&self.issue).and_then(|()| replace(&self.issue, ISSUE_FILE, issue.as_bytes()));
         if let Err(error) = written {
-            tracing::debug!(directory = %self.issue.display(), %error, "the status is not shown at the login prompt");
+            tracing::debug!(directory = %self.issue.display(), %error, "cannot show the status at the login prompt");
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) fn block(view: &View) -> String {
             format!("{}: {}{registered}", now.service.url, now.service.state.as_str())
         }
         (None, Configured::Service(url)) => url.clone(),
-        (None, Configured::Rendezvous(place)) => format!("the rendezvous tells it: {place}"),
+        (None, Configured::Rendezvous(place)) => format!("from the rendezvous: {place}"),
         (None, Configured::Nothing | Configured::Unusable(_)) => {
             snapshot.map_or_else(|| "none".to_owned(), |now| now.service.url.clone())
         }
@@ -86,18 +86,18 @@ pub(super) fn block(view: &View) -> String {
     let agent = match (snapshot, &view.configured) {
         (Some(now), _) if alive => {
             let steps: Vec<_> = now.running.iter().map(|running| running.step_type.to_string()).collect();
-            if steps.is_empty() { "runs".to_owned() } else { format!("runs {}", steps.join(", ")) }
+            if steps.is_empty() { "running".to_owned() } else { format!("running {}", steps.join(", ")) }
         }
-        (_, Configured::Rendezvous(_)) if view.agent_starts => "asks the rendezvous".to_owned(),
-        (_, _) if view.agent_starts => "starts".to_owned(),
-        (None, Configured::Nothing) => "off: nothing names a service".to_owned(),
-        (Some(_), _) => "does not run any more".to_owned(),
-        (None, _) => "does not run".to_owned(),
+        (_, Configured::Rendezvous(_)) if view.agent_starts => "asking the rendezvous".to_owned(),
+        (_, _) if view.agent_starts => "starting".to_owned(),
+        (None, Configured::Nothing) => "off: no service is configured".to_owned(),
+        (Some(_), _) => "no longer running".to_owned(),
+        (None, _) => "not running".to_owned(),
     };
     line("agent", &agent);
     match view.serves {
         Some(true) => line("rendezvous", "this host serves the rack"),
-        Some(false) => line("rendezvous", "this host has the rack's plan, and does not serve"),
+        Some(false) => line("rendezvous", "this host has the rack's plan, but does not serve"),
         None => (),
     }
     if let (Configured::Unusable(why), false) = (&view.configured, alive) {
@@ -111,7 +111,7 @@ pub(super) fn block(view: &View) -> String {
         line("stage", &format!("{} {}", stage.stage, stage.info));
     }
     if let Some(action) = &now.user_action {
-        line("to be done", action);
+        line("to do", action);
     }
     let last = now.last_step.as_ref().and_then(|kind| Some((kind, now.last_results.get(&kind.to_string())?)));
     if let Some((kind, last)) = last {
@@ -155,40 +155,40 @@ mod tests {
     #[test]
     fn the_block_says_what_the_host_does() {
         let url = || Configured::Service("https://s".into());
-        // What the agent is told, whether its unit and the rack's service run, what the agent said; the lines of it.
+        // The agent's configuration, whether its unit and the rack's service run, what the agent wrote; the lines of it.
         let place = || Configured::Rendezvous("192.0.2.1".parse().unwrap());
         let rows: [(Configured, bool, Option<bool>, _, &str); 9] = [
-            (Configured::Nothing, false, None, None, "service none|agent off: nothing names a service"),
-            (url(), false, None, None, "service https://s|agent does not run"),
-            (url(), true, None, None, "service https://s|agent starts"),
+            (Configured::Nothing, false, None, None, "service none|agent off: no service is configured"),
+            (url(), false, None, None, "service https://s|agent not running"),
+            (url(), true, None, None, "service https://s|agent starting"),
             (
                 place(),
                 true,
                 Some(false),
                 None,
-                "service the rendezvous tells it: http://192.0.2.1:8090|agent asks the rendezvous|rendezvous this host has the \
-                 rack's plan, and does not serve",
+                "service from the rendezvous: http://192.0.2.1:8090|agent asking the rendezvous|rendezvous this host has the \
+                 rack's plan, but does not serve",
             ),
             (
                 place(),
                 false,
                 Some(true),
                 None,
-                "service the rendezvous tells it: http://192.0.2.1:8090|agent does not run|rendezvous this host serves the rack",
+                "service from the rendezvous: http://192.0.2.1:8090|agent not running|rendezvous this host serves the rack",
             ),
             (
                 Configured::Unusable("infra_env_id: no".into()),
                 false,
                 None,
                 None,
-                "service none|agent does not run|error infra_env_id: no",
+                "service none|agent not running|error infra_env_id: no",
             ),
             (
                 Configured::Nothing,
                 true,
                 None,
                 agent(true),
-                "host b1f5c5b7-caf8-66bd-addd-439b331f2640|service https://s: reachable, this host is registered|agent runs|last step \
+                "host b1f5c5b7-caf8-66bd-addd-439b331f2640|service https://s: reachable, this host is registered|agent running|last step \
                  inventory failed (5)|error inventory: no?[2J disk's",
             ),
             (
@@ -196,14 +196,14 @@ mod tests {
                 false,
                 None,
                 agent(false),
-                "service https://s|agent does not run any more|error inventory: no?[2J disk's",
+                "service https://s|agent no longer running|error inventory: no?[2J disk's",
             ),
             (
                 Configured::Nothing,
                 true,
                 None,
                 agent(false),
-                "service https://s|agent starts|error inventory: no?[2J disk's",
+                "service https://s|agent starting|error inventory: no?[2J disk's",
             ),
         ];
         for (configured, agent_starts, serves, agent, expected) in rows {
@@ -250,6 +250,6 @@ mod tests {
             snapshot.running.push(serde_json::from_value(running).unwrap());
         }
         let block = block(&View { agent: Some((snapshot, true)), ..View::default() });
-        assert!(block.contains(" agent      runs inventory, connectivity-check\n"), "{block}");
+        assert!(block.contains(" agent      running inventory, connectivity-check\n"), "{block}");
     }
 }

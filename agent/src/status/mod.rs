@@ -1,5 +1,5 @@
-//! How the agent is, for whoever asks: a file for programs, a line for systemd. People have a block of lines on the console, which
-//! `landfall agent status --console` makes of the file and of the host: it is there too where no agent runs.
+//! The agent's state: a file for programs, a line for systemd. People have a block of lines on the console, which
+//! `landfall agent status --console` makes of the file and of the host, also without an agent.
 
 pub mod cli;
 mod console;
@@ -31,11 +31,11 @@ const STAGE_LOOK: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 struct State {
     now: Snapshot,
-    /// What systemd was told last.
+    /// The last line sent to systemd.
     last_line: String,
 }
 
-/// The state of this agent, and whom it is told.
+/// The state of this agent, and where it is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     state: Mutex<State>,
@@ -77,7 +77,7 @@ impl Status {
         });
     }
 
-    /// What the service waits for somebody to do at this host, if anything.
+    /// What the service waits for the user to do at this host, if anything.
     pub(crate) fn user_action(&self, action: Option<&str>) {
         let action = action.map(cut);
         self.update(|now| now.user_action = action);
@@ -203,7 +203,7 @@ impl Status {
         if state.now != before {
             self.save(&mut state.now);
         }
-        self.tell(&mut state);
+        self.report(&mut state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -215,11 +215,11 @@ impl Status {
         now.written = Timestamp::now();
         let text = serde_json::to_vec(now).unwrap_or_default();
         if let Err(error) = replace(directory, STATUS_FILE, &text) {
-            tracing::debug!(directory = %directory.display(), %error, "the status is not written");
+            tracing::debug!(directory = %directory.display(), %error, "cannot write the status");
         }
     }
 
-    fn tell(&self, state: &mut State) {
+    fn report(&self, state: &mut State) {
         let line = state.now.line();
         if line != state.last_line {
             self.notifier.status(&line);

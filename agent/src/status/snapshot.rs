@@ -1,4 +1,4 @@
-//! What there is to tell.
+//! The status of an agent.
 
 use api::{HostId, HostStage, InfraEnvId, StepType, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs};
 const MAX_TEXT_CHARS: usize = 300;
 /// Version of the file's form.
 const SCHEMA_VERSION: u32 = 1;
-/// Every change is told, so a poll that is later than this is none: the longest one takes a few minutes.
+/// Every change is recorded, so a poll that is later than this has failed: the longest one takes a few minutes.
 const OVERDUE_S: i64 = 300;
 
 /// The state of one agent, as `status.json` has it. Times are RFC 3339; there are no secrets in it.
@@ -46,9 +46,9 @@ pub struct Snapshot {
     pub last_step: Option<StepType>,
     /// Stage of the installation that runs, or ran last.
     pub stage: Option<InstallStage>,
-    /// What somebody has to do before the installation can go on, as the service says it.
+    /// What the user must do before the installation can continue, in the service's words.
     pub user_action: Option<String>,
-    /// Replies that the service has not got yet.
+    /// Replies that the service does not have yet.
     pub replies_waiting: usize,
     pub last_error: Option<Failure>,
 }
@@ -134,7 +134,7 @@ pub struct Last {
 /// Where an installation is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallStage {
-    /// The stage, as the service is told.
+    /// The stage, as reported to the service.
     pub stage: HostStage,
     /// A percentage, say.
     #[serde(default)]
@@ -208,7 +208,7 @@ impl Snapshot {
             line = format!("{line}; {} {}", stage.stage, stage.info).trim_end().to_owned();
         }
         if let Some(action) = &self.user_action {
-            return format!("{line}; to be done: {action}");
+            return format!("{line}; to do: {action}");
         }
         let error = self.last_error.as_ref().filter(|failure| !failure.resolved);
         match (error, &self.clock) {

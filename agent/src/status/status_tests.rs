@@ -76,11 +76,11 @@ fn the_file_tells_what_happens_and_nothing_secret() {
 }
 
 #[test]
-fn the_file_has_what_somebody_has_to_do() {
+fn the_file_has_the_users_action() {
     let (status, dir) = status();
     register(&status);
     status.user_action(Some("The host booted the discovery image again instead of its disk: fix its boot order"));
-    assert!(status.lock().now.line().contains("; to be done: The host booted the discovery image again"));
+    assert!(status.lock().now.line().contains("; to do: The host booted the discovery image again"));
     assert_eq!(json(&dir)["user_action"].as_str().map(|text| text.ends_with("fix its boot order")), Some(true));
     status.user_action(None);
     assert_eq!(json(&dir)["user_action"], Value::Null);
@@ -107,7 +107,7 @@ fn the_stage_of_an_installation_is_followed_while_it_runs() {
 }
 
 #[test]
-fn a_clock_that_differs_from_the_services_is_told() {
+fn a_clock_that_differs_from_the_services_is_reported() {
     let (status, dir) = status();
     status.update(|now| note_clock(now, Some(7500)));
     assert_eq!(json(&dir)["clock"], "2 h 5 min behind the service");

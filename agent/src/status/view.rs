@@ -1,4 +1,4 @@
-//! What there is to say of a host, also where no agent runs: that is when somebody stands in front of it.
+//! The state of a host, also without a running agent, when people look at its console.
 
 use super::{Snapshot, addresses};
 use crate::config::{Config, ConfigError, Key, Sources};
@@ -18,17 +18,17 @@ pub(super) struct View {
     pub name: String,
     /// Addresses others can reach it at, sorted.
     pub addresses: Vec<String>,
-    /// Where the agent is told to report.
+    /// Where the agent is configured to report.
     pub configured: Configured,
     /// Whether anything runs in the agent's unit.
     pub agent_starts: bool,
     /// Whether it serves the rack; absent without a plan of one.
     pub serves: Option<bool>,
-    /// What the agent has told of itself, and whether it still runs.
+    /// The agent's own status, and whether it still runs.
     pub agent: Option<(Snapshot, bool)>,
 }
 
-/// Where the agent is told to report.
+/// Where the agent is configured to report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Configured {
     /// Nowhere.
@@ -90,7 +90,7 @@ mod tests {
     use testkit::tree::put;
 
     #[test]
-    fn a_host_says_what_it_is_told_and_what_runs_on_it() {
+    fn a_view_has_a_hosts_configuration_and_what_runs_on_it() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| put(dir.path(), path, text);
         let root = Root::open(dir.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Who of the other hosts is reached: `landfall netcheck mesh` (docs/compatibility.md#connectivity-check).
+//! Which of the other hosts are reached: `landfall netcheck mesh` (docs/compatibility.md#connectivity-check).
 
 use super::kind::{Dry, Kind, answer};
 use crate::privileges::PROBES;

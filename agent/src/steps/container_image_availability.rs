@@ -1,4 +1,4 @@
-//! Whether images can be had: `landfall netcheck image` (docs/compatibility.md#container-image-availability).
+//! Whether images are available: `landfall netcheck image` (docs/compatibility.md#container-image-availability).
 
 use super::{
     fields::Format::Any,
@@ -15,7 +15,7 @@ use std::time::Duration;
 const WHAT: &str = "container image availability request";
 /// What the service allows the images of one step when it says nothing, seconds.
 const DEFAULT_SECONDS: i64 = 960;
-/// Nobody waits a day for an image.
+/// No image takes a day.
 const MAX_SECONDS: i64 = 86_400;
 
 pub(super) static KIND: Kind = Kind {

@@ -70,7 +70,7 @@ fn act(step: &Step, settings: &Settings, _: HostId) -> Result<Run, Refusal> {
     reclaim(step, settings, |request: &BootArtifactsRequest| &request.host_fs_mount_dir, "download")
 }
 
-/// A command of `landfall reclaim`; `node` tells where the root of the node is.
+/// A command of `landfall reclaim`; `node` is where the root of the node is.
 pub(super) fn reclaim<R: Serialize + DeserializeOwned>(
     step: &Step,
     settings: &Settings,

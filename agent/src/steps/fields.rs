@@ -30,7 +30,7 @@ use Format::{Any, Image, Mac, MustGather, Role, Uuid, Version};
 /// Name, whether it must be there, and what it is.
 pub(crate) type Field = (&'static str, bool, Format);
 
-/// Refuses a request that lacks something, or has it in another form. One that is no JSON object passes: its reader says more.
+/// Refuses a request that lacks something, or has it in another form. One that is not a JSON object passes: its reader reports more.
 pub(super) fn check(fields: &[Field], step: &Step) -> Result<(), Refusal> {
     let Some(Ok(Value::Object(request))) = step.args.first().map(|text| serde_json::from_slice(text.as_bytes())) else {
         return Ok(());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_told_apart() {
+    fn forms_are_distinguished() {
         for image in ["quay.io:443/ns/agent:latest", "r/a@sha256:0f", "localhost/x", "UP.io/a1", "ab", "a?x"] {
             assert!(is_image(image), "{image}");
         }

@@ -23,7 +23,7 @@ use std::{
 
 const WHAT: &str = "install request";
 /// A worker waits for its masters as long as they take, and the image writer notices a stall itself; but the certificates that a
-/// bootstrap config holds are good for a day, and after it there is nothing to wait for.
+/// bootstrap config holds are good for a day, and after that waiting is pointless.
 const DEADLINE: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) static KIND: Kind = Kind {

@@ -14,7 +14,7 @@ use api::{DiskSpeedCheckRequest, DiskSpeedCheckResponse, HostId, Step, StepType}
 use caps::Capability::{CAP_IPC_LOCK, CAP_SYS_ADMIN};
 use std::{borrow::Cow, time::Duration};
 
-/// Nobody waits a day for a disk.
+/// No measurement takes a day.
 const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 
 pub(super) static KIND: Kind = Kind {
@@ -35,7 +35,7 @@ pub(super) static KIND: Kind = Kind {
     },
 };
 
-/// The disk of the request, and everything that tells who uses it.
+/// The disk of the request, and everything that shows what uses it.
 const RULES: Rules = Rules {
     reads: &[SELF, &["/proc/cmdline", "/proc/misc", "/proc/swaps", "/run/udev/data", "/sys"]],
     reads_of_processes: &["comm", "mountinfo"],

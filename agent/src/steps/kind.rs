@@ -12,7 +12,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 /// What the agent knows of a type of step.
 pub(crate) struct Kind {
     pub step_type: StepType,
-    /// Of its request, what must be there and in which form.
+    /// What its request must have, and in which form.
     pub fields: &'static [Field],
     /// The child that carries it out.
     pub act: Act,
@@ -22,7 +22,7 @@ pub(crate) struct Kind {
     /// What the service gets for exit code 1 (docs/compatibility.md#replies): what it knows from the real agent, that is [`IN_PROCESS`] or [`IN_CONTAINER`], or
     /// the code itself.
     pub failed: i64,
-    /// Whether it prints a document, of which the line end that a terminal wants is no part.
+    /// Whether it prints a document, without the line end for a terminal.
     pub prints_json: bool,
     /// Whether its standard error is part of the answer also when it succeeds.
     pub answers_on_stderr: bool,
@@ -61,7 +61,7 @@ pub(crate) enum Deadline {
 /// What becomes of a step of some type on a pretended host.
 #[derive(Clone, Copy)]
 pub(crate) enum Dry {
-    /// It is carried out.
+    /// It is really carried out.
     Earnest,
     /// This is answered.
     Answered(fn(&Step) -> Result<String, String>),
@@ -147,7 +147,7 @@ pub struct Run {
     pub stdin: Vec<u8>,
     /// How long it may run.
     pub deadline: Option<Duration>,
-    /// Whether it ends with the agent. An installation doesn't: a half-written disk helps nobody, and the installer
+    /// Whether it ends with the agent. An installation doesn't: a half-written disk is useless, and the installer
     /// reports to the service itself.
     pub dies_with_agent: bool,
     /// Whether its standard error is part of the answer also when it succeeds; else that is a log, and ours alone.
@@ -211,7 +211,7 @@ pub(super) fn only_arg(step: &Step) -> Result<&String, Refusal> {
     args(step).map(|[arg]| arg)
 }
 
-/// Exactly so many.
+/// Exactly this many.
 pub(super) fn args<const N: usize>(step: &Step) -> Result<&[String; N], Refusal> {
     step.args.as_slice().try_into().map_err(|_| arg_count(step, N))
 }

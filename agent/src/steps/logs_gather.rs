@@ -32,7 +32,7 @@ pub(super) static KIND: Kind = Kind {
         ("installer_gather", true, Any),
     ],
     act: Act::Run(act),
-    // Gathering ends itself before.
+    // Gathering ends by itself before.
     deadline: Deadline::After(Duration::from_secs(3600)),
     dry: Dry::Refused,
     failed: IN_CONTAINER,

@@ -20,6 +20,6 @@ pub(super) static KIND: Kind = Kind::check::<NtpSynchronizer>(
     },
 );
 
-/// Servers by name, and chronyd, which answers to sockets in a directory of its own.
+/// Servers by name, and chronyd, which answers to sockets in its own directory.
 const RULES: Rules =
     Rules { writes: &["/dev/null", "/run/chrony"], calls: Calls::Only(&[CHANGE_FILES, FILE_USER]), ..RESOLVE };

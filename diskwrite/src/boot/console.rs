@@ -12,7 +12,7 @@ pub enum ConsoleError {
     #[error("console '{spec}': spec should not start with \"{prefix}\"")]
     Prefix {
         spec: String,
-        /// What is too much.
+        /// What must be removed.
         prefix: &'static str,
     },
     #[error("console '{spec}': couldn't parse {field}")]
@@ -32,7 +32,7 @@ pub enum ConsoleError {
 const SCREENS: [&str; 3] = ["hvc0", "tty0", "ttysclp0"];
 /// Drivers whose devices are serial lines.
 const SERIAL_DRIVERS: [&str; 2] = ["ttyAMA", "ttyS"];
-/// What a line without settings has, in bits a second.
+/// Speed of a line without settings, in bits per second.
 const DEFAULT_SPEED: &str = "9600";
 /// The kernel's letter for a parity, and the boot loader's word.
 const PARITIES: [(char, &str); 3] = [('e', "even"), ('n', "no"), ('o', "odd")];
@@ -106,7 +106,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What the boot loader must be told for these consoles: each serial line, then where it reads and writes.
+/// The boot loader's commands for these consoles: each serial line, then where it reads and writes.
 pub(crate) fn grub_commands(consoles: &[Console]) -> Vec<String> {
     let mut commands = Vec::new();
     for Line { unit, speed, parity: (_, parity), data_bits } in
@@ -123,7 +123,7 @@ pub(crate) fn grub_commands(consoles: &[Console]) -> Vec<String> {
     commands
 }
 
-/// Advice for whoever sets the kernel's consoles as kernel arguments: the boot loader learns nothing of them. None if no
+/// Advice if the kernel's consoles are set as kernel arguments, which the boot loader does not see. None if no
 /// argument is a console, or one is of a kind that only the kernel knows.
 pub fn console_hint(append_kargs: &[String]) -> Option<String> {
     let (mut better, mut given) = (Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boot_loader_is_told_a_lines_settings_in_its_own_words() {
+    fn boot_loader_commands_have_each_lines_settings() {
         for (spec, settings) in [
             ("ttyS0", "--unit=0 --speed=9600 --word=8 --parity=no"),
             ("ttyAMA10", "--unit=10 --speed=9600 --word=8 --parity=no"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn terminals_are_told_once() {
+    fn each_terminal_is_listed_once() {
         let consoles = ["ttyAMA2,57600", "hvc0", "ttyS3,4800e7"].map(|spec| spec.parse().unwrap());
         let expected = [
             "serial --unit=2 --speed=57600 --word=8 --parity=no",

@@ -1,4 +1,4 @@
-//! The boot loader's consoles: lines between two markers in a file of its own, or in `grub.cfg`.
+//! The boot loader's consoles: lines between two markers in their own file, or in `grub.cfg`.
 
 const START: &str = "\n# CONSOLE-SETTINGS-START\n";
 const END: &str = "# CONSOLE-SETTINGS-END\n";
@@ -6,7 +6,7 @@ const END: &str = "# CONSOLE-SETTINGS-END\n";
 /// The file with `commands` between its markers; None if it has none.
 pub(super) fn with_commands(config: &str, commands: &[String]) -> Option<String> {
     let (before, inside) = config.split_once(START)?;
-    // The last end counts, so that nothing is left over of a block which was written twice.
+    // The last end counts, so that a block which was written twice is replaced whole.
     let after = match inside.rfind(&format!("\n{END}")) {
         Some(at) => inside.get(at.saturating_add(1)..)?,
         None if inside.starts_with(END) => inside,

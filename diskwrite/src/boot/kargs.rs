@@ -2,7 +2,7 @@
 
 /// How the line with the kernel arguments starts.
 const OPTIONS: &str = "options ";
-/// What images for bare metal have among their kernel arguments.
+/// The kernel argument of images for bare metal.
 const PLATFORM: &str = "ignition.platform.id=";
 const METAL: &str = " ignition.platform.id=metal ";
 
@@ -21,7 +21,7 @@ pub enum EntryError {
     /// No line holds the kernel arguments.
     #[error("Couldn't locate 'options' line")]
     NoOptions,
-    /// Which of several is meant can't be told.
+    /// It is unclear which of several lines is meant.
     #[error("Multiple 'options' lines found")]
     ManyOptions,
     /// Made for something other than bare metal, or in another way.

@@ -100,7 +100,7 @@ fn others<D: Read + Seek>(devices: impl IntoIterator<Item = (PathBuf, D)>, exclu
     found
 }
 
-/// None also if it can't be read: it is about a warning.
+/// None also if it can't be read: it only serves a warning.
 fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
     let len = device.seek(SeekFrom::End(0)).ok()?;
     Some(file_system(device, 0, len).ok()??.uuid)

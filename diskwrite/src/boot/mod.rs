@@ -37,11 +37,11 @@ pub(crate) struct NetworkFile {
     pub permissions: Permissions,
 }
 
-/// An Ignition config; not to be shown.
+/// An Ignition config; never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Ignition {
     pub config: Vec<u8>,
-    /// What it must have, compared again when it is written.
+    /// Its expected hash, compared again when it is written.
     pub hash: Option<IgnitionHash>,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Ignition {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct BootConfig {
     pub ignition: Option<Ignition>,
-    /// Another than `metal`.
+    /// Other than `metal`.
     pub platform: Option<String>,
     pub consoles: Vec<console::Console>,
     pub firstboot_args: Option<String>,
     pub kargs: KargEdits,
-    /// Some, if possibly empty, when a directory was named.
+    /// Some, possibly empty, if a directory was given.
     pub network: Option<Vec<NetworkFile>>,
 }
 
@@ -65,7 +65,7 @@ pub enum BootError {
     #[error("cannot {action} {} on the boot file system", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The image already carries a config.
-    #[error("{} exists on the boot file system: the image was configured before", path.display())]
+    #[error("{} exists on the boot file system: the image is already configured", path.display())]
     Configured { path: PathBuf },
     /// No place for first-boot arguments.
     #[error("the boot file system has no {}: it is not a first boot, and first-boot arguments would have no effect",
@@ -148,7 +148,7 @@ fn karg_edits(config: &BootConfig, platforms: &Platforms) -> Vec<KargEdits> {
     edits
 }
 
-/// What the boot loader is to be told, if anything; s390x has another one.
+/// Commands for the boot loader, if any; s390x has a different one.
 fn grub_commands(config: &BootConfig, platforms: &Platforms) -> Option<Vec<String>> {
     if cfg!(target_arch = "s390x") {
         return None;
@@ -162,7 +162,7 @@ fn grub_commands(config: &BootConfig, platforms: &Platforms) -> Option<Vec<Strin
 
 fn write_ignition(root: &Path, ignition: &Ignition) -> Result<(), BootError> {
     if !root.join(STAMP).is_file() {
-        tracing::warn!("the boot file system has no {STAMP}: what is asked for is done, but Ignition will not run");
+        tracing::warn!("the boot file system has no {STAMP}: it is configured as requested, but Ignition will not run");
     }
     if let Some(hash) = &ignition.hash {
         hash.check(&ignition.config)?;

@@ -1,4 +1,4 @@
-//! What an image's `coreos/platforms.json` says of the consoles of each platform.
+//! The consoles of each platform in an image's `coreos/platforms.json`.
 
 use super::{BootError, read_text};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ impl Platforms {
         serde_json::from_slice(text.as_bytes()).map(Self).map_err(|source| BootError::Platforms { path, source })
     }
 
-    /// A platform's consoles; of one that is not listed there is nothing to say.
+    /// A platform's consoles; none if it is not listed.
     pub(super) fn get(&self, name: &str) -> Platform {
         self.0.get(name).cloned().unwrap_or_default()
     }

@@ -23,7 +23,7 @@ impl Partition {
     }
 }
 
-/// An entry as it stands in the table, so that what nobody here knows of it is kept too.
+/// An entry as it stands in the table, so that unknown parts of it are retained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry([u8; ENTRY_BYTES]);
 

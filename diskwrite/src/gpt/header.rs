@@ -18,11 +18,11 @@ const MAX_ENTRIES: u32 = 8000;
 /// Why a table can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// The header says what no header can.
-    #[error("the GPT header's {field} is {found}")]
+    /// A field of the header has an impossible value.
+    #[error("the GPT header has an invalid {field}: {found}")]
     Field { field: &'static str, found: u64 },
     /// Header or entries are damaged.
-    #[error("the GPT {part} is damaged: its checksum is {expected:08x}, its content's is {found:08x}")]
+    #[error("the GPT {part} is damaged: its checksum is {found:08x}, expected {expected:08x}")]
     Checksum {
         /// `header` or `entry array`.
         part: &'static str,
@@ -37,7 +37,7 @@ pub enum TableError {
         end: u64,
     },
     /// The entries are not where a disk could hold them.
-    #[error("the GPT entry array lies at bytes {start} to {end} of a disk of {disk_bytes}, or over its own header")]
+    #[error("the GPT entry array (bytes {start} to {end} of {disk_bytes}) exceeds the disk or overlaps its header")]
     EntriesMisplaced {
         start: u64,
         /// Byte after the last.
@@ -45,7 +45,7 @@ pub enum TableError {
         /// Size of the disk.
         disk_bytes: u64,
     },
-    #[error("GPT partition {number} goes from sector {first_lba} to {last_lba}")]
+    #[error("GPT partition {number} has an invalid range: sector {first_lba} to {last_lba}")]
     Extent { number: u32, first_lba: u64, last_lba: u64 },
 }
 

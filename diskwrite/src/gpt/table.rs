@@ -6,7 +6,7 @@ use super::put;
 use kernel::order;
 use std::collections::BTreeMap;
 
-/// Entries of a new table, as everybody makes them.
+/// Entries of a new table: the usual number.
 const NEW_ENTRIES: u32 = 128;
 const NEW_ENTRY_BYTES: u32 = 128;
 /// MBR and header before the primary's entries.
@@ -16,13 +16,13 @@ const ENTRIES_LBA: u64 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// No room for two tables.
-    #[error("a disk of {disk_sectors} sectors holds no partition table")]
+    #[error("a disk of {disk_sectors} sectors is too small for a partition table")]
     DiskTooSmall {
         /// Size of the disk in its sectors.
         disk_sectors: u64,
     },
     /// The table ends before this number.
-    #[error("there is no partition number {number} in a table of {entries}")]
+    #[error("partition number {number} exceeds the table's {entries} entries")]
     Number {
         number: u32,
         /// How many the table has.
@@ -30,7 +30,7 @@ pub enum LayoutError {
     },
     /// No extent, or one into the table itself.
     #[error(
-        "partition {number} from sector {first_lba} to {last_lba} is not within the usable {first_usable} to {last_usable}"
+        "partition {number} (sectors {first_lba} to {last_lba}) exceeds the usable sectors {first_usable} to {last_usable}"
     )]
     Outside {
         number: u32,

@@ -100,7 +100,7 @@ fn has_boot_signature(block: &Bytes) -> bool {
     block.part(510, 2) == [0x55, 0xAA]
 }
 
-/// exFAT and NTFS, told by the name at the same place of the boot sector.
+/// exFAT and NTFS, distinguished by the name at the same place of the boot sector.
 pub(super) fn exfat_or_ntfs(area: &Area<'_>) -> Option<Signature> {
     let block = Bytes(area.get(0, 512)?);
     let (kind, uuid) = match block.part(3, 8) {

@@ -1,4 +1,4 @@
-//! What its magic number alone tells.
+//! What a magic number alone identifies.
 
 use super::{Area, Kind, Signature};
 

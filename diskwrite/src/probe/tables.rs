@@ -167,7 +167,7 @@ impl MbrEntry {
     }
 }
 
-/// The four entries of the record at this sector; None if it is no record.
+/// The four entries of the record at this sector; None if it is not a record.
 fn mbr_entries(disk: &Area<'_>, lba: u64) -> Option<[MbrEntry; 4]> {
     let block = Bytes(disk.get(lba.checked_mul(disk.sector_bytes)?, 512)?);
     let places = [446, 462, 478, 494];

@@ -1,4 +1,4 @@
-//! What is asked of the kernel, and told to it, while a disk is made free.
+//! Requests to the kernel while a disk is made free.
 
 use super::mapper::{Mapped, Mapper};
 use kernel::{DevNumber, Root, block::Usage};
@@ -19,23 +19,23 @@ pub(super) struct Opener {
     pub program: String,
 }
 
-/// The kernel; tests have one of their own.
+/// The kernel; tests have their own.
 pub(super) trait Kernel {
     fn usage(&self) -> io::Result<Usage>;
     /// The number of the block device at a path.
     fn number_of(&self, path: &Path) -> Option<DevNumber>;
     /// Processes that have one of these open.
     fn openers(&self, numbers: &BTreeSet<DevNumber>) -> Vec<Opener>;
-    /// Whether somebody has claimed the device of this kernel name, or a part of it, for themselves.
+    /// Whether the device of this kernel name, or a part of it, is claimed exclusively.
     fn is_claimed(&self, name: &str, number: DevNumber) -> bool;
     /// How often a mapped device is open, by its holders too.
     fn open_count(&self, device: &Mapped) -> io::Result<u32>;
-    /// Makes a mapped device of so many sectors fail all that it is asked, if its kind allows.
+    /// Makes a mapped device of so many sectors fail all requests, if its kind allows.
     fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool>;
     fn remove(&self, device: &Mapped) -> io::Result<()>;
     /// Writes an attribute of sysfs.
     fn write(&self, attribute: &Path, value: &str) -> io::Result<()>;
-    /// Lets time go by.
+    /// Sleeps.
     fn pause(&self, time: Duration);
 }
 
@@ -76,7 +76,7 @@ impl Kernel for Live {
 
     fn is_claimed(&self, name: &str, number: DevNumber) -> bool {
         let node = Path::new("/dev").join(name.replace('!', "/"));
-        // A node that is another device's, or none, tells nothing.
+        // A node of another device, or a missing one, says nothing.
         self.number_of(&node) == Some(number)
             && matches!(
                 OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&node),

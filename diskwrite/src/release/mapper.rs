@@ -32,7 +32,7 @@ mod at {
 }
 const NAME_BYTES: usize = 128;
 const UUID_BYTES: usize = 129;
-/// As `dmsetup remove --retry`: somebody may look at a device for a moment.
+/// As `dmsetup remove --retry`: another process may have a device open for a moment.
 const REMOVE_TRIES: u32 = 25;
 const REMOVE_PAUSE: Duration = Duration::from_millis(200);
 
@@ -63,7 +63,7 @@ pub(crate) enum AnswerError {
     Short,
     #[error("the device mapper's answer is longer than {BUFFER_BYTES} bytes")]
     Full,
-    #[error("the device mapper's answer has text without an end")]
+    #[error("the device mapper's answer has unterminated text")]
     Text,
 }
 
@@ -111,13 +111,13 @@ pub(crate) fn dependencies(answer: &[u8]) -> Result<Vec<DevNumber>, AnswerError>
     (0..count).map(|index| long(list, index * 8).map(DevNumber::from_kernel)).collect()
 }
 
-/// `struct dm_target_spec` of a target that fails whatever it is asked, and its empty parameters.
+/// `struct dm_target_spec` of a target that fails every request, and its empty parameters.
 fn error_target(sectors: u64) -> [u8; 48] {
     let mut spec = [0; 48];
     let (_, rest) = spec.split_at_mut(8);
     let (length, rest) = rest.split_at_mut(8);
     length.copy_from_slice(&sectors.to_ne_bytes());
-    // After status and the offset of the next one, which there is not.
+    // After status and the offset of the next one, which does not exist.
     let kind = b"error";
     rest.iter_mut().skip(8).zip(kind).for_each(|(to, byte)| *to = *byte);
     spec
@@ -159,7 +159,7 @@ pub(super) struct Mapper {
 }
 
 impl Mapper {
-    /// Opens `/dev/mapper/control` below `root`; makes it, as libdevmapper does, where nobody has.
+    /// Opens `/dev/mapper/control` below `root`; creates it if missing, as libdevmapper does.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let path = root.join("dev/mapper/control");
         let open = || OpenOptions::new().read(true).write(true).open(&path);
@@ -180,7 +180,7 @@ impl Mapper {
         status(&*buffer).map_err(io::Error::other)
     }
 
-    /// Removes a device that nobody has open, after a last look whether it is the one that was meant.
+    /// Removes a device that is not open, after a last check that it is the intended one.
     pub(super) fn remove(&self, device: &Mapped) -> io::Result<()> {
         let mut tries = REMOVE_TRIES;
         loop {
@@ -190,7 +190,7 @@ impl Mapper {
             });
             match result {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries > 0 => tries -= 1,
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
                 result => return result,
             }
@@ -212,7 +212,7 @@ impl Mapper {
         let mut suspend = question(Some(device))?;
         put(&mut *suspend, at::FLAGS, &SUSPEND.to_ne_bytes())?;
         ask(&self.control, Command::Suspend, &mut suspend)?;
-        // Without the flag it is made to go on, with the new table.
+        // Without the flag it is resumed, with the new table.
         ask(&self.control, Command::Suspend, &mut *question(Some(device))?)?;
         Ok(true)
     }
@@ -226,7 +226,7 @@ impl Mapper {
         if same && on.iter().all(|number| device.on.contains(number)) {
             return Ok(());
         }
-        Err(io::Error::other("it is not the device any more that was looked at"))
+        Err(io::Error::other("the device changed since it was checked"))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Makes a disk free: takes down what an earlier life left stacked on it, the top first.
 //!
-//! LVM volumes, opened encryption, arrays and the like come up by themselves when a system starts, and hold the disk. Only what
-//! nobody uses goes; if anything is mounted, swap or open, nothing is changed at all. Found is what sysfs says, by device number:
-//! `sda` never means `sdaa`. What is taken down is not erased, and nothing is written to disks that were not named.
+//! LVM volumes, unlocked encryption, arrays and the like come up by themselves when a system starts, and hold the disk.
+//! Only idle ones are taken down; if anything is mounted, swap or open, nothing is changed at all. Devices are found in
+//! sysfs by number: `sda` never matches `sdaa`. What is taken down is not erased, and nothing is written to disks that were not named.
 
 mod calls;
 pub(crate) mod mapper;
@@ -28,14 +28,14 @@ pub use stack::Layer;
 
 /// Of the documents' shape.
 const SCHEMA_VERSION: u32 = 1;
-/// LVM and MD put together again what is found while their parts are still there: seen twice, it is not going to stay away.
+/// LVM and MD reassemble what is found while their parts exist: what was seen twice will keep coming back.
 const ROUNDS: u32 = 4;
 /// Until an array has noted on all its members that it is at rest.
 const REST_LOOKS: u32 = 300;
 /// Until a device that goes by itself is gone.
 const GONE_LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(100);
-/// As `mdadm --stop`: somebody may look at an array for a moment.
+/// As `mdadm --stop`: another process may have an array open for a moment.
 const STOP_TRIES: u32 = 50;
 /// udev holds its lock while it looks at a disk.
 const LOCK_TRIES: u32 = 50;
@@ -82,31 +82,31 @@ impl fmt::Display for StepFailure {
 pub enum ReleaseError {
     #[error(transparent)]
     Disk(#[from] DiskError),
-    #[error("cannot find out what lies on {}", device.display())]
+    #[error("cannot find out what is stacked on {}", device.display())]
     Look { device: PathBuf, source: io::Error },
     #[error("{} is in use, and {}: {}", device.display(), so_far(taken_down), refusals.join("; "))]
     Refused {
         device: PathBuf,
-        /// Who; not empty.
+        /// What uses it; not empty.
         refusals: Vec<String>,
-        /// What went before somebody came.
+        /// What was taken down before the disk was used again.
         taken_down: Vec<Takedown>,
     },
-    #[error("cannot take down what lies on {}: {}; {}", device.display(), join(failures), so_far(taken_down))]
+    #[error("cannot take down the devices on {}: {}; {}", device.display(), join(failures), so_far(taken_down))]
     Failed {
         device: PathBuf,
-        /// All that was tried in vain; not empty.
+        /// All steps that failed; not empty.
         failures: Vec<StepFailure>,
         taken_down: Vec<Takedown>,
     },
-    /// Something puts it together again.
-    #[error("what lies on {} comes back as soon as it is taken down: {}", device.display(), join(steps))]
+    /// Something reassembles it.
+    #[error("the devices on {} come back as soon as they are taken down: {}", device.display(), join(steps))]
     ComesBack {
         device: PathBuf,
         /// What is there again.
         steps: Vec<Takedown>,
     },
-    #[error("stopped while taking down what lies on {}; {}", device.display(), so_far(taken_down))]
+    #[error("stopped while taking down the devices on {}; {}", device.display(), so_far(taken_down))]
     Cancelled { device: PathBuf, taken_down: Vec<Takedown> },
 }
 
@@ -134,10 +134,10 @@ pub fn plan(device: &Path) -> Result<ReleasePlan, ReleaseError> {
     Ok(ReleasePlan { schema_version: SCHEMA_VERSION, device, steps, refusals })
 }
 
-/// Takes down all that lies on a disk. Each step is tried whatever becomes of the others; an error tells of all that failed.
+/// Takes down all devices on a disk. Each step is tried even if others fail; an error names all that failed.
 ///
-/// While it runs, and as long as what it returns beside the report is kept, udev leaves the disk alone: nothing puts together again
-/// what is there until its signatures are wiped.
+/// While it runs, and until the [`Hold`] it returns is dropped, udev leaves the disk alone: nothing reassembles
+/// what is there before its signatures are wiped.
 pub fn release(device: &Path, cancel: &Cancel) -> Result<(Released, Hold), ReleaseError> {
     let Target { path: device, sysfs, refusals } = Disk::target(device)?;
     if let Some(refusal) = refusals.into_iter().next() {
@@ -150,10 +150,10 @@ pub fn release(device: &Path, cancel: &Cancel) -> Result<(Released, Hold), Relea
 
 /// A lock on the disk that makes udev leave it alone (systemd's "Locking Block Device Access"). Gone when dropped.
 #[derive(Debug)]
-pub struct Hold(#[expect(dead_code, reason = "kept for the lock on it")] Option<File>);
+pub struct Hold(#[expect(dead_code, reason = "holds the lock")] Option<File>);
 
 impl Hold {
-    /// Without it things go well but for unlucky moments.
+    /// Without it a conflict is unlikely.
     fn new(device: &Path) -> Self {
         let Ok(file) = OpenOptions::new().read(true).open(device) else { return Self(None) };
         for _ in 0..LOCK_TRIES {
@@ -162,7 +162,7 @@ impl Hold {
             }
             std::thread::sleep(PAUSE);
         }
-        tracing::debug!(device = %device.display(), "the disk is locked by another program, going on without");
+        tracing::debug!(device = %device.display(), "another program has locked the disk; continuing without the lock");
         Self(None)
     }
 }
@@ -246,7 +246,7 @@ fn cut_off(steps: &[(Takedown, Device)], kernel: &dyn Kernel) -> Vec<StepFailure
     failures
 }
 
-/// Which of the devices that stayed lies on this one, or on a partition of it.
+/// Which of the remaining devices lies on this one, or on a partition of it.
 fn blocker(layer: &Device, stayed: &[Device]) -> Option<String> {
     let lies_here = |above: &&Device| {
         let from_partition = || {
@@ -272,7 +272,7 @@ fn carry_out(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Result
             kernel.write(&dir.join("bcache/stop"), "1")?;
             wait_until(GONE_LOOKS, kernel, cancel, || !dir.join("dev").exists())
                 .then_some(())
-                .ok_or_else(|| io::Error::other("it was told to stop, and is still there"))
+                .ok_or_else(|| io::Error::other("it still exists after it was stopped"))
         }
         _ => Err(io::Error::from(io::ErrorKind::Unsupported)),
     }
@@ -288,7 +288,7 @@ fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Resul
     let at_rest = || matches!(&*state(), "clear" | "inactive" | "readonly" | "read-auto" | "clean" | "broken" | "");
     if !layer.elsewhere.is_empty() && !wait_until(REST_LOOKS, kernel, cancel, at_rest) {
         return Err(io::Error::other(format!(
-            "it is '{}' for a long time, and stopping it now would write to {}",
+            "it has been '{}' for a long time, and stopping it now would write to {}",
             state(),
             layer.elsewhere.join(", ")
         )));
@@ -308,7 +308,7 @@ fn stop_array(layer: &Device, kernel: &dyn Kernel, cancel: &Cancel) -> io::Resul
     }
 }
 
-/// Whether it comes true soon.
+/// Whether it becomes true soon.
 fn wait_until(looks: u32, kernel: &dyn Kernel, cancel: &Cancel, mut is_so: impl FnMut() -> bool) -> bool {
     for _ in 0..looks {
         if is_so() {

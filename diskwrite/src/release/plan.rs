@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, fmt, io, path::Path, time::Duration};
 /// udev and LVM look at a device for a moment whenever it changes.
 const LOOKS: u32 = 30;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
-/// Where the running system has its own root.
+/// Where the running system has its root.
 const ROOTS: [&str; 2] = ["/", "/sysroot"];
 
 /// A device to take down.
@@ -120,7 +120,7 @@ fn refusals(stack: &Stack, kernel: &dyn Kernel) -> io::Result<Vec<Refusal>> {
         }
         in_use.insert(number);
     }
-    // Programs may have the disk itself open, as those that watch over its health have.
+    // Programs may have the disk itself open, as health monitors do.
     let quiet = stack.devices.keys().copied().filter(|number| !in_use.contains(number) && !is_disk(stack, *number));
     for open in kernel.openers(&quiet.collect()) {
         let text = format!("{} is open in {} (process {})", stack.way(open.number), open.program, open.pid);
@@ -142,12 +142,12 @@ fn lasting(text: String) -> Refusal {
     Refusal { text, fleeting: false }
 }
 
-/// What it means for who wants the disk that this is mounted.
+/// What this mount means for the use of the disk.
 fn role(at: &Path) -> &'static str {
     if LIVE_MOUNTS.iter().any(|live| at == Path::new(live)) {
-        ": this is the disk or USB stick that this system was booted from; name another disk"
+        ": this is the disk or USB stick that this system was booted from; choose another disk"
     } else if ROOTS.iter().any(|root| at == Path::new(root)) {
-        ": this is the disk that this system runs from; name another disk"
+        ": this is the disk that this system runs from; choose another disk"
     } else {
         ""
     }
@@ -165,7 +165,7 @@ fn kind_refusal(stack: &Stack, device: &Device) -> Option<String> {
     }
     match device.layer? {
         Layer::Multipath => Some(format!(
-            "{} is a multipath device, of which this is one path: name /dev/mapper/{}",
+            "{} is a multipath device, of which this is one path: use /dev/mapper/{}",
             stack.way(device.node.number),
             device.mapper.0
         )),
@@ -184,7 +184,7 @@ fn unseen(stack: &Stack, device: &Device, kernel: &dyn Kernel) -> Option<Refusal
                 Ok(count) if count <= holders => return None,
                 Ok(count) => {
                     format!(
-                        "{} is open {} times by what cannot be seen from here",
+                        "{} is open {} times by something that cannot be seen from here",
                         way(),
                         count.saturating_sub(holders)
                     )
@@ -197,7 +197,7 @@ fn unseen(stack: &Stack, device: &Device, kernel: &dyn Kernel) -> Option<Refusal
         // What is held by another device of the stack is claimed by that.
         None if is_held(stack, device) => return None,
         None if kernel.is_claimed(&device.node.name, device.node.number) => format!(
-            "{} is claimed by what cannot be seen from here, such as a ZFS pool or a mount in a container",
+            "{} is claimed by something that cannot be seen from here, such as a ZFS pool or a mount in a container",
             way()
         ),
         None => return None,

@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-/// No machine has more; a tree that goes on for ever is no tree.
+/// No machine has more; a tree without end is not a tree.
 const MAX_DEVICES: usize = 4096;
 
 /// What kind of device lies on another.
@@ -39,7 +39,7 @@ impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Lvm => "LVM volume",
-            Self::Crypt => "opened encryption",
+            Self::Crypt => "unlocked encryption",
             Self::PartitionMap => "partition of a multipath device",
             Self::Multipath => "multipath device",
             Self::Mapped => "device mapper device",
@@ -64,7 +64,7 @@ pub(super) struct Device {
     pub holders: Vec<DevNumber>,
     /// Right below it, whether part of the stack or not.
     pub slaves: Vec<DevNumber>,
-    /// Disks and partitions far below it that are no part of the named disk: kernel names.
+    /// Disks and partitions far below it that do not belong to the named disk: kernel names.
     pub elsewhere: Vec<String>,
 }
 

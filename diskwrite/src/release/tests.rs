@@ -260,7 +260,7 @@ fn a_multipath_device_stays_and_its_partitions_go() {
     assert_eq!(
         error,
         "/dev/x is in use, and nothing was changed: sda → dm-0 (mpatha) is a multipath device, of which this is one path: \
-         name /dev/mapper/mpatha"
+         use /dev/mapper/mpatha"
     );
     let done = tree.down("dm-0", &kernel).unwrap();
     assert_eq!(done, ["dm-2 (vg-x), LVM volume", "dm-1 (mpatha1), partition of a multipath device"]);
@@ -281,7 +281,7 @@ fn what_also_lies_on_other_disks_is_said_and_only_it_goes() {
     assert_eq!(
         done,
         [
-            "dm-7 (top), opened encryption, also on sdb1, sdc, which stay as they are",
+            "dm-7 (top), unlocked encryption, also on sdb1, sdc, which stay as they are",
             "md127, RAID array, also on sdb1, sdc, which stay as they are",
             "dm-0 (vg-both), LVM volume, also on sdb1, which stays as it is",
         ]
@@ -327,7 +327,7 @@ fn an_array_that_finds_no_rest_is_not_stopped_over_other_disks() {
     let error = tree.down("sda", &tree.kernel()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cannot take down what lies on /dev/x: md127: it is 'active' for a long time, and stopping it now would write to sdb; \
+        "cannot take down the devices on /dev/x: md127: it has been 'active' for a long time, and stopping it now would write to sdb; \
          nothing was changed"
     );
     // All its members are to be wiped anyway.
@@ -355,7 +355,7 @@ fn refused(set: impl FnOnce(&mut State)) -> String {
 }
 
 #[test]
-fn whoever_uses_a_part_of_it_is_named_and_nothing_changes() {
+fn users_of_a_part_of_it_are_named_and_nothing_changes() {
     let mounted = |number: &str, at: &str| format!("30 1 {number} / {at} rw - xfs /dev/x rw\n");
     assert_eq!(
         refused(|state| state.mounts = mounted("253:4", "/x\\040y")),
@@ -363,11 +363,11 @@ fn whoever_uses_a_part_of_it_is_named_and_nothing_changes() {
     );
     assert_eq!(
         refused(|state| state.mounts = mounted("8:4", "/run/media/iso")),
-        "sda4 is mounted on /run/media/iso: this is the disk or USB stick that this system was booted from; name another disk"
+        "sda4 is mounted on /run/media/iso: this is the disk or USB stick that this system was booted from; choose another disk"
     );
     assert_eq!(
         refused(|state| state.mounts = mounted("253:4", "/sysroot")),
-        "sda3 → dm-4 (vg0-root) is mounted on /sysroot: this is the disk that this system runs from; name another disk"
+        "sda3 → dm-4 (vg0-root) is mounted on /sysroot: this is the disk that this system runs from; choose another disk"
     );
     let swap = |state: &mut State| {
         state.swaps = "Filename\n/dev/dm-4 partition 1 0 -2\n".into();
@@ -384,11 +384,11 @@ fn whoever_uses_a_part_of_it_is_named_and_nothing_changes() {
     );
     assert_eq!(
         refused(|state| state.open = BTreeMap::from([("vg0-root".into(), 2)])),
-        "sda3 → dm-4 (vg0-root) is open 2 times by what cannot be seen from here"
+        "sda3 → dm-4 (vg0-root) is open 2 times by something that cannot be seen from here"
     );
     assert_eq!(
         refused(|state| state.claimed = BTreeSet::from(["sda4".into()])),
-        "sda4 is claimed by what cannot be seen from here, such as a ZFS pool or a mount in a container"
+        "sda4 is claimed by something that cannot be seen from here, such as a ZFS pool or a mount in a container"
     );
     // All at once.
     let all = refused(|state| {
@@ -399,7 +399,7 @@ fn whoever_uses_a_part_of_it_is_named_and_nothing_changes() {
 }
 
 #[test]
-fn who_only_watches_the_disk_or_looks_for_a_moment_is_in_nobodys_way() {
+fn monitors_and_momentary_users_of_the_disk_do_not_block_it() {
     let tree = used_tree();
     let kernel = tree.kernel();
     let opener = |text| Opener { number: number(text), pid: 3, program: "smartd".into() };
@@ -410,7 +410,7 @@ fn who_only_watches_the_disk_or_looks_for_a_moment_is_in_nobodys_way() {
 }
 
 #[test]
-fn every_step_is_tried_and_every_failure_told() {
+fn every_step_is_tried_and_every_failure_reported() {
     let tree = used_tree();
     tree.mapped("dm-6", "253:6", "inner", "CRYPT-1", &["dm-4"]);
     let kernel = tree.kernel();
@@ -449,5 +449,5 @@ fn a_circle_or_a_free_disk_is_no_harm() {
     let cancel = Cancel::default();
     cancel.cancel();
     let error = take_down(Path::new("/dev/x"), &read, &tree.kernel(), &cancel).unwrap_err();
-    assert_eq!(error.to_string(), "stopped while taking down what lies on /dev/x; nothing was changed");
+    assert_eq!(error.to_string(), "stopped while taking down the devices on /dev/x; nothing was changed");
 }

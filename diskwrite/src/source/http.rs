@@ -13,7 +13,7 @@ use ureq::http::{HeaderMap, Response, header};
 /// A connection on which nothing comes for this long is given up and made anew.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What shows that a later answer is of the same file.
+/// What shows that a later answer is for the same file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Identity {
     total: Option<u64>,
@@ -193,7 +193,7 @@ impl HttpReader {
         Ok(Attempt::Connected)
     }
 
-    /// Gives up after as many tries or as long a silence as it was told to, else pauses.
+    /// Gives up after the configured number of tries or length of silence, else pauses.
     fn wait_after(&mut self, error: SourceError) -> Result<(), SourceError> {
         self.body = None;
         let silent = self.progress.elapsed();
@@ -296,7 +296,7 @@ pub(crate) fn is_https_only(url: &str, options: &InstallOptions) -> bool {
     is_https && !options.trust.must_be_vouched_for()
 }
 
-/// Whether a server never heard of may yet answer. A name that can't be resolved and a certificate nobody trusts stay so;
+/// Whether a server never heard of may yet answer. A name that can't be resolved and an untrusted certificate stay so;
 /// of a server that has answered before, everything passes.
 fn may_pass(error: &ureq::Error) -> bool {
     use io::ErrorKind::*;
@@ -321,8 +321,8 @@ fn may_pass(error: &ureq::Error) -> bool {
     }
 }
 
-/// Whether a server may answer one day, for who has all the time there is: names that can't be resolved yet, too. A certificate
-/// nobody trusts, which is data that is no good to the TLS library, stays so.
+/// Whether a server may answer one day, for callers with unlimited time: names that can't be resolved yet, too. An
+/// untrusted certificate, which the TLS library reports as bad data, stays so.
 fn may_pass_one_day(error: &ureq::Error) -> bool {
     match error {
         ureq::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,

@@ -61,7 +61,7 @@ pub enum SourceError {
         offset: u64,
         source: Box<ureq::Error>,
     },
-    #[error("{url}: the answer broke off at byte {offset}")]
+    #[error("{url}: the reply broke off at byte {offset}")]
     Body {
         /// Without secrets.
         url: String,
@@ -70,7 +70,7 @@ pub enum SourceError {
         source: io::Error,
     },
     /// The server kept failing for too long.
-    #[error("{url} gave nothing new for {} s, after byte {offset}{}", silent.as_secs(), expected_size(total))]
+    #[error("no data from {url} for {} s, after byte {offset}{}", silent.as_secs(), expected_size(total))]
     Stalled {
         /// Without secrets.
         url: String,
@@ -82,8 +82,8 @@ pub enum SourceError {
         silent: Duration,
         source: Box<SourceError>,
     },
-    /// A file or pipe gives nothing, and does not end either.
-    #[error("{name} has stalled: it gave nothing for {} s, after byte {offset}", silent.as_secs())]
+    /// A file or pipe delivers nothing, and does not end.
+    #[error("{name} has stalled: no data for {} s, after byte {offset}", silent.as_secs())]
     Silent {
         /// The file, or `stdin`.
         name: String,
@@ -116,7 +116,7 @@ fn expected_size(total: &Option<u64>) -> String {
     total.map(|total| format!(" of {total}")).unwrap_or_default()
 }
 
-/// A failure after which the server is asked again.
+/// A failure after which the request is repeated.
 #[derive(Debug)]
 pub(crate) struct Retry {
     pub error: String,
@@ -124,7 +124,7 @@ pub(crate) struct Retry {
     pub offset: u64,
 }
 
-/// Told of each; whether to ask again at all.
+/// Called for each; whether to try again at all.
 pub(crate) type OnRetry = Box<dyn FnMut(Retry) -> bool + Send>;
 
 /// An open source.

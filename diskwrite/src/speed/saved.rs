@@ -1,4 +1,4 @@
-//! What was on the disk where the measurement writes: kept in memory, and put back whatever happens.
+//! What was on the disk where the measurement writes: held in memory, and put back whatever happens.
 
 use super::SpeedError;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
@@ -93,7 +93,7 @@ impl<'a> Saved<'a> {
         if found == self.content {
             Ok(())
         } else {
-            Err(io::Error::other("what was put back does not read back the same"))
+            Err(io::Error::other("the contents read back differ from those put back"))
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Waits for memory and reads into it until it is full or the source ends; None once nobody wants it any more.
+    /// Waits for memory and reads into it until it is full or the source ends; None once it is no longer wanted.
     pub(super) fn read(flow: &Arc<Flow>, source: &mut dyn Read) -> Option<io::Result<Self>> {
         let mut bytes = flow.chunks.take(|| Vec::with_capacity(CHUNK_BYTES), &flow.source_waited)?;
         bytes.resize(CHUNK_BYTES, 0);

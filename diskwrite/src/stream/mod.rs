@@ -44,10 +44,10 @@ const CHUNKS: usize = 8;
 const FIXED_BYTES: u64 = 48 << 20;
 /// How long an idle writer waits before it looks around.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
-/// A thread that is told to stop gets this long; one that hangs in a read is left behind.
+/// A thread that must stop gets this long; one that hangs in a read is abandoned.
 const STOP_TIME: Duration = Duration::from_millis(500);
 
-/// What the threads tell the writer.
+/// Messages from the threads to the writer.
 pub(crate) enum Message {
     /// First of all. The head is shorter than [`HEAD_BYTES`] only if the image is.
     Opened { format: Format, total: Option<u64>, head: Buffer },
@@ -134,13 +134,13 @@ impl Output {
         self.send.send(message).map_err(|_| gone())
     }
 
-    /// The first failure counts; nobody listens to later ones.
+    /// The first failure counts; later ones are dropped.
     fn failed(&self, error: DecodeError) {
         let _ = self.send.send(Message::Failed(error));
     }
 }
 
-/// For a thread that ends because another has: the writer has stopped, or has been told why it must.
+/// For a thread that ends because another has: the writer has stopped, or has the reason why it must.
 fn gone() -> DecodeError {
     DecodeError::Source(SourceError::Cancelled { offset: 0 })
 }
@@ -198,7 +198,7 @@ impl Pump {
                 Ok(image_bytes) => Message::End { image_bytes },
                 Err(error) => Message::Failed(error),
             };
-            // If nobody listens any more, nobody wants to know.
+            // Without a receiver the error is of no interest.
             let _ = send.send(last);
         };
         let thread = thread::Builder::new().name("source".into()).spawn(run);
@@ -257,14 +257,14 @@ impl Drop for Pump {
             thread::sleep(Duration::from_millis(5));
         }
         if !thread.is_finished() {
-            tracing::debug!("the thread that reads the source hangs in a read and is left behind");
+            tracing::debug!("the thread that reads the source hangs in a read; not waiting for it");
         } else if thread.join().is_err() {
             tracing::error!("the thread that reads the source panicked");
         }
     }
 }
 
-/// Unpacks a source for nobody, which is what the fastest writer could hope for; returns the size of the image in bytes. For
+/// Unpacks a source and discards it, as fast as any writer could; returns the size of the image in bytes. For
 /// the bench.
 pub fn decode(source: Source) -> Result<u64, DecodeError> {
     let pump = Pump::start(&InstallOptions { source, ..Default::default() }, Vec::new())?;

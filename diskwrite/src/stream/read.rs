@@ -27,10 +27,10 @@ pub(super) fn read(
     send: &SyncSender<Message>,
 ) -> Result<u64, DecodeError> {
     let retries = send.clone();
-    // Once nobody waits for the image, nobody may go on asking for it.
+    // Once no thread waits for the image, requests for it must stop.
     let on_retry = Box::new(move |retry| retries.send(Message::Retrying(retry)).is_ok());
     let Opened { mut reader, total } = flow.watch.during(|| open(on_retry))?;
-    // Raw has no errors of its own, so anything here is the source's.
+    // Raw images have no errors, so anything here is the source's.
     let first = Chunk::read(flow, &mut reader).ok_or_else(gone)?.map_err(|error| classify(error, Format::Raw, 0))?;
     let format = if packing == Packing::Unpacked { detect(&first) } else { Format::Raw };
     let output = Output { flow: flow.clone(), send: send.clone(), format, total };
@@ -102,7 +102,7 @@ fn packed(first: Arc<Chunk>, reader: &mut dyn Read, output: Output, taps: &Taps)
     image_bytes.filter(|_| !unfinished).ok_or_else(gone)
 }
 
-/// Every source fails with an error of its own within the error of a reader.
+/// Every source fails with its own error within the error of a reader.
 fn source_error(error: io::Error) -> SourceError {
     error.downcast::<SourceError>().unwrap_or_else(|source| SourceError::Read {
         name: "the image".into(),

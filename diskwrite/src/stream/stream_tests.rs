@@ -278,7 +278,7 @@ fn silent_source_has_stalled_and_a_slow_one_has_not() {
 }
 
 #[test]
-fn corrupt_image_is_told_of_before_a_slow_source_goes_on() {
+fn corrupt_image_is_reported_before_a_slow_source_continues() {
     let (send, source) = mpsc::channel();
     // A kind of deflate block that there is not.
     let mut packed = gzip(b"");

@@ -40,7 +40,7 @@ pub(super) fn place(options: &InstallOptions, suffix: &str) -> Option<SignatureA
     }
 }
 
-/// The signature; None if there is none, or its server does not give it. A file that was named must be there.
+/// The signature; None if there is none, or its server does not give it. A file that was named must exist.
 pub(super) fn read(options: &InstallOptions, at: &SignatureAt) -> Result<Option<Vec<u8>>, VerifyError> {
     match at {
         SignatureAt::File(path) => {
@@ -64,7 +64,7 @@ pub(super) fn read(options: &InstallOptions, at: &SignatureAt) -> Result<Option<
     }
 }
 
-/// What the server gives, or why it gives nothing; whether that will do, others decide.
+/// What the server sends, or why it sends nothing; callers decide what that means.
 pub(super) fn fetch(options: &InstallOptions, url: &str) -> Result<Vec<u8>, String> {
     let public_url = public_url(url);
     let agent = agent(&options.http).map_err(|error| error.to_string())?;

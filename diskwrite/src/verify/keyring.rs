@@ -63,19 +63,17 @@ impl Key {
         }
         if self.created > now {
             let (created, now) = (date(self.created), date(now));
-            return Some(format!(
-                "it is made at {created}, which is yet to come: is the clock right, which says {now}?"
-            ));
+            return Some(format!("it was created at {created}, in the future: check the clock, which says {now}"));
         }
         if made < self.created {
-            return Some(format!("it is younger, of {}, than the signature, of {}", date(self.created), date(made)));
+            return Some(format!("it was created at {}, after the signature of {}", date(self.created), date(made)));
         }
         let expires = self.expires.filter(|expires| *expires <= now)?;
-        Some(format!("it expired at {}; a key file of today may have a later date", date(expires)))
+        Some(format!("it expired at {}; a current key file may have a later date", date(expires)))
     }
 }
 
-/// What others wrote, on one line and without control characters.
+/// Text from outside, on one line and without control characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().take(200).map(|char| if char.is_control() { '?' } else { char }).collect()
 }
@@ -120,7 +118,7 @@ fn is_fedoras(path: &Path) -> bool {
 }
 
 /// `known`, and what lies in these directories of the same primary keys (a subkey, or a later date) and of Fedora's own. What
-/// can't be read is as if it were not there.
+/// can't be read counts as missing.
 pub(super) fn with_dirs(dirs: &[&Path], known: Vec<Key>) -> Vec<Key> {
     let primaries: Vec<_> = known.iter().map(|key| key.primary.clone()).collect();
     let mut found = known;
@@ -303,7 +301,7 @@ fn primary(certificate: &Certificate) -> Key {
     let flaw = match latest {
         _ if key.flaw().is_some() => key.flaw(),
         _ if revoked => Some("its owner has revoked it"),
-        None => Some("it has no valid signature of its own (self-signature)"),
+        None => Some("it has no valid self-signature"),
         Some(signature) if signature.may_sign == Some(false) => Some("its owner says that it is not for signing data"),
         Some(_) => None,
     };

@@ -22,8 +22,8 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// What does not vouch for the image.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Other bytes came than were asked for.
-    #[error("the SHA-256 of the image is {found}, not {expected} as it should be")]
+    /// The image is not the expected one.
+    #[error("the SHA-256 of the image is {found}, not {expected} as expected")]
     Sha256 {
         /// In hexadecimal.
         expected: String,
@@ -32,7 +32,7 @@ pub enum VerifyError {
     },
     #[error("cannot read the SHA-256 sums {}", path.display())]
     ReadSums { path: PathBuf, source: io::Error },
-    #[error("{} has no SHA-256 for {name}, or several", path.display())]
+    #[error("{} has no SHA-256 for {name}, or more than one", path.display())]
     NoSum { path: PathBuf, name: String },
     /// Nothing vouches for the image. The first words are coreos-installer's.
     #[error("--insecure not specified and signature not found ({looked})")]
@@ -44,7 +44,7 @@ pub enum VerifyError {
     ReadSignature { path: PathBuf, source: io::Error },
     #[error("{at} is not a signature: it has more than {limit_bytes} bytes")]
     TooLong { at: String, limit_bytes: u64 },
-    #[error("{at} holds no detached signature")]
+    #[error("{at} contains no detached signature")]
     NoSignature {
         at: String,
         /// What is wrong, where the parser knows.
@@ -53,16 +53,16 @@ pub enum VerifyError {
     #[error("cannot read the key file {}", path.display())]
     ReadKey { path: PathBuf, source: io::Error },
     /// A key file without keys.
-    #[error("{} holds no public key{}", path.display(), because(reason))]
+    #[error("{} contains no public key{}", path.display(), because(reason))]
     NoKey {
         path: PathBuf,
         /// What is wrong, if it is known.
         reason: Option<String>,
     },
-    /// Nobody we trust made it.
+    /// No trusted key made it.
     #[error(
-        "{at} is made by key {made_by}, which is not trusted here; trusted are {trusted}. If that key is to be trusted, \
-             give its public key with --keyring"
+        "{at} was made by key {made_by}, which is not trusted; trusted keys: {trusted}. To trust that key, give its \
+         public key with --keyring"
     )]
     UnknownKey {
         /// Path or URL of the signature.
@@ -72,7 +72,7 @@ pub enum VerifyError {
         trusted: String,
     },
     /// The right key, but not, or no longer, good for it.
-    #[error("{at} is made by key {key} ({user}), which cannot vouch for it: {reason}")]
+    #[error("{at} was made by key {key} ({user}), which cannot vouch for it: {reason}")]
     UnusableKey {
         /// Path or URL of the signature.
         at: String,
@@ -101,7 +101,7 @@ pub enum VerifyError {
         /// Its user id.
         user: String,
     },
-    #[error("{at} does not fit the image or the key {}: {reason}", key.display())]
+    #[error("{at} does not match the image or the key {}: {reason}", key.display())]
     Minisign {
         /// Path or URL of the signature.
         at: String,
@@ -151,7 +151,7 @@ pub(crate) fn taps(options: &InstallOptions) -> Result<Vec<Box<dyn Tap>>, Verify
         _ if matches!(options.source, Source::Osmet(_)) => {}
         _ if trust.has_sum() => {}
         (at, _) if trust.required => {
-            let looked = at.map_or_else(|| "standard input has none; name it".into(), |at| format!("looked for {at}"));
+            let looked = at.map_or_else(|| "standard input has none; give one".into(), |at| format!("looked for {at}"));
             return Err(VerifyError::Missing { looked });
         }
         (at, _) => {
@@ -169,7 +169,7 @@ pub(crate) fn signature_from(options: &InstallOptions, at: &SignatureAt) -> Resu
     match at {
         SignatureAt::Url(url) => find::fetch(options, url),
         SignatureAt::File(_) => match find::read(options, at) {
-            Ok(bytes) => bytes.ok_or_else(|| format!("there is no {at}")),
+            Ok(bytes) => bytes.ok_or_else(|| format!("{at} does not exist")),
             Err(error) => Err(error.to_string()),
         },
     }
@@ -189,8 +189,8 @@ pub(crate) fn signed(
     Ok(taps)
 }
 
-/// Whoever changed the image could have taken its signature away as well, so where none is required one that can't be checked
-/// is no worse than none. Where the operator names keys it has to be made by a trusted one.
+/// An attacker who changed the image could have removed its signature as well, so where none is required one that can't
+/// be checked is no worse than none. Where the operator names keys it must be made by a trusted one.
 fn openpgp(options: &InstallOptions, at: String, signature: &[u8]) -> Result<Option<Box<dyn Tap>>, VerifyError> {
     let trust = &options.trust;
     let keys = keyring::trusted(trust)?;

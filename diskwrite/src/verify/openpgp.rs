@@ -53,7 +53,7 @@ impl OpenPgp {
         }
         if !candidates.is_empty() {
             if let Some(error) = objection {
-                tracing::warn!("one of several signatures is passed over: {error}");
+                tracing::warn!("ignoring one of several signatures: {error}");
             }
             return Ok(Self { at, candidates });
         }
@@ -98,7 +98,7 @@ fn parse(at: &str, bytes: &[u8]) -> Result<Vec<Signature>, VerifyError> {
         let read = block.and_then(|block| {
             for packet in packets(&block) {
                 let packet = packet?;
-                // Something else begins here: the signatures of a key, say, are none of a file.
+                // Something else begins here: signatures of a key, say, are not signatures of a file.
                 if packet.tag != tag::SIGNATURE {
                     return Err(PacketError::Type(packet.tag));
                 }
@@ -123,7 +123,7 @@ fn keys_of(signature: &Signature, keys: &[Key]) -> Vec<Key> {
 fn issuer(signature: &Signature) -> String {
     let named = signature.issuer_fingerprints.first().map(Vec::as_slice);
     let named = named.or(signature.issuer_ids.first().map(<[u8; 8]>::as_slice));
-    named.map_or_else(|| "of no name".into(), |named| capitals(named.get(..32).unwrap_or(named)))
+    named.map_or_else(|| "(unnamed)".into(), |named| capitals(named.get(..32).unwrap_or(named)))
 }
 
 /// Those of the keys that may have made this signature, if it is one that says enough.
@@ -146,13 +146,13 @@ fn usable(at: &str, signature: &Signature, keys: Vec<Key>, now: i64) -> Result<V
     let key = good.first().map(|key| key.fingerprint.clone()).unwrap_or_default();
     let refuse = |reason: String| Err(VerifyError::Unacceptable { at: at.into(), key: key.clone(), reason });
     if !matches!(signature.version, 4 | 6) {
-        return refuse("it is of an outdated version; the image must be signed anew".into());
+        return refuse("its version is outdated; the image must be signed again".into());
     }
     if good.iter().any(|key| key.public.version != signature.version) {
-        return refuse("its version is not its key's".into());
+        return refuse("its version differs from its key's".into());
     }
     if signature.kind != kind::BINARY {
-        return refuse("it is not a signature of a file's very bytes".into());
+        return refuse("it is not a signature of a binary file".into());
     }
     match signature.hash() {
         Ok(hash) if hash.is_strong() => {}
@@ -164,7 +164,7 @@ fn usable(at: &str, signature: &Signature, keys: Vec<Key>, now: i64) -> Result<V
     }
     if made > now.saturating_add(CLOCK_SLACK) {
         return refuse(format!(
-            "it is made at {}, which is yet to come: is the clock right, which says {}?",
+            "it was made at {}, in the future: check the clock, which says {}",
             date(made),
             date(now)
         ));
@@ -233,7 +233,7 @@ I8kWVkXU6vFOi+HWvv/ira7ofJu16NnoUkhclkUrk0mXubZvyl4GBg==
         let mut bytes = blocks(CERTIFICATE).remove(0).unwrap();
         bytes[60] ^= 1;
         let keys = parse_keys(&bytes).keys;
-        assert_eq!(keys[0].flaw, Some("it has no valid signature of its own (self-signature)"));
+        assert_eq!(keys[0].flaw, Some("it has no valid self-signature"));
     }
 
     #[test]
@@ -250,6 +250,6 @@ I8kWVkXU6vFOi+HWvv/ira7ofJu16NnoUkhclkUrk0mXubZvyl4GBg==
         assert!(reason(&sign(&[7; 16], &[5, 3, 0, 0, 0, 5])).contains("it expired at"));
         let id = &parse_keys(CERTIFICATE).keys[0].public.fingerprint[..8];
         let of_version_3 = [&[0xC2, 19, 3, 5, 0, 0x65, 0, 0, 0][..], id, &[27, 8, 0, 0]].concat();
-        assert_eq!(reason(&of_version_3), "it is of an outdated version; the image must be signed anew");
+        assert_eq!(reason(&of_version_3), "its version is outdated; the image must be signed again");
     }
 }

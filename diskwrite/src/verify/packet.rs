@@ -27,11 +27,11 @@ pub(crate) enum PacketError {
     Armor(#[from] base64::DecodeError),
     #[error("byte {0:#04x} does not begin a packet")]
     Tag(u8),
-    #[error("a packet of type {0} comes in parts, as only messages do")]
+    #[error("a packet of type {0} has partial lengths, which only messages may have")]
     Partial(u8),
     #[error("a packet of type {0} is neither a key nor a signature")]
     Type(u8),
-    #[error("{what} has version {version}, and 4 and 6 are supported")]
+    #[error("{what} has version {version}; 4 and 6 are supported")]
     Version { what: &'static str, version: u8 },
 }
 
@@ -209,7 +209,7 @@ mod tests {
     fn what_is_not_a_packet_is_named() {
         let error = |bytes: &[u8]| packets(bytes).last().unwrap().unwrap_err().to_string();
         assert_eq!(error(b"<"), "byte 0x3c does not begin a packet");
-        assert_eq!(error(&[0xCB, 0xE1, 0, 0]), "a packet of type 11 comes in parts, as only messages do");
+        assert_eq!(error(&[0xCB, 0xE1, 0, 0]), "a packet of type 11 has partial lengths, which only messages may have");
         assert_eq!(error(&[0xC2, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]), "it ends too early");
         assert_eq!(packets(&[0xC2, 0xFF, 1]).count(), 1, "nothing is read after it");
     }

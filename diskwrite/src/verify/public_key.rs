@@ -53,7 +53,7 @@ impl Hash {
         })
     }
 
-    /// Nobody can make another text with the same digest.
+    /// It is infeasible to make another text with the same digest.
     pub(super) fn is_strong(self) -> bool {
         self != Self::Sha1
     }

@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(find(&text, "image.xz"), Some([0xbb; 32]));
         assert_eq!(find(&text, "missing"), None);
         assert_eq!(find(&format!("SHA256 (image.xz) = {a}\n"), "image.xz"), Some([0xaa; 32]));
-        // One line is for the one image, be it named or not.
+        // One line is for the one image, whether named or not.
         assert_eq!(find(&a, "image.xz"), Some([0xaa; 32]));
         assert_eq!(find(&format!("{a}  x\n"), "image.xz"), Some([0xaa; 32]));
         assert_eq!(find(&format!("{a}  x\n{b}  x\n"), "x"), None);

@@ -28,7 +28,7 @@ mod subpacket {
     pub(super) const KEY_FLAGS: u8 = 27;
     pub(super) const EMBEDDED_SIGNATURE: u8 = 32;
     pub(super) const ISSUER_FINGERPRINT: u8 = 33;
-    /// Whoever does not understand it must not accept the signature.
+    /// A reader that does not understand it must not accept the signature.
     pub(super) const CRITICAL: u8 = 0x80;
     /// These say nothing against a signature, whatever is in them: exportable, revocable, preferences, policy, features, reason of a
     /// revocation.
@@ -142,8 +142,8 @@ impl Signature {
     /// As messages name a subpacket that is not understood.
     pub(super) fn objection(&self) -> Option<String> {
         self.not_understood.map(|kind| match kind {
-            subpacket::NOTATION => "it has a critical notation, and none is known here".to_owned(),
-            kind => format!("it has a critical subpacket of type {kind}, which is not known here"),
+            subpacket::NOTATION => "it has a critical notation, which is not supported".to_owned(),
+            kind => format!("it has a critical subpacket of type {kind}, which is not supported"),
         })
     }
 

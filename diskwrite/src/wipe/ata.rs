@@ -4,8 +4,8 @@
 use kernel::{bytes, commands, commands::Direction, hex};
 use std::{fmt, fs::File, io, time::Duration};
 
-/// The password set for the erasure, which ends with it. It is no secret: whoever finds a disk locked with it, because the
-/// power went, opens it with `hdparm --user-master u --security-unlock landfall` and `--security-disable landfall`, or by
+/// The password set for the erasure, which ends with it. It is not a secret: a disk left locked with it, because the
+/// power went, opens with `hdparm --user-master u --security-unlock landfall` and `--security-disable landfall`, or by
 /// erasing again.
 pub(crate) const PASSWORD: &str = "landfall";
 /// What the data commands transfer.
@@ -136,7 +136,7 @@ pub(super) fn security(identify: &[u8]) -> Security {
     }
 }
 
-/// Units of two minutes in bits 7:0, or with bit 15 in bits 14:0; all ones is "longer", zero "not told".
+/// Units of two minutes in bits 7:0, or with bit 15 in bits 14:0; all ones is "longer", zero "not given".
 fn minutes(word: u16) -> Option<u32> {
     let (units, most) = if word & 0x8000 == 0 { (word & 0xFF, 0xFF) } else { (word & 0x7FFF, 0x7FFF) };
     (units != 0 && units != most).then(|| u32::from(units) * 2)
@@ -202,9 +202,7 @@ fn prepare(disk: &mut dyn Ata) -> Result<Security, AtaError> {
         return refused("too many wrong passwords were tried on the disk: power it off and on, then try again");
     }
     if state.enabled && !open(disk).unwrap_or(false) {
-        return refused(
-            "the disk is protected by somebody's ATA password: remove it first, with hdparm --security-disable",
-        );
+        return refused("the disk has an ATA password: remove it first with hdparm --security-disable");
     }
     identify(disk).map_err(unanswered)
 }
@@ -217,7 +215,7 @@ pub(super) fn erase(disk: &mut dyn Ata) -> Result<String, AtaError> {
     tracing::info!(
         enhanced = state.enhanced,
         minutes,
-        "SECURITY ERASE UNIT, which cannot be stopped: leave the power on"
+        "running SECURITY ERASE UNIT, which cannot be stopped: leave the power on"
     );
     let steps = [
         (Command::SetPassword, password(false), SHORT),
@@ -239,7 +237,7 @@ pub(super) fn erase(disk: &mut dyn Ata) -> Result<String, AtaError> {
         Ok(true) => Ok(format!("ATA SECURITY ERASE UNIT, {}", if state.enhanced { "enhanced" } else { "normal" })),
         Ok(false) => Err(AtaError::Locked {
             command: Command::DisablePassword,
-            source: io::Error::other("the disk says that a password is set"),
+            source: io::Error::other("the disk reports that a password is still set"),
         }),
         Err(source) => Err(AtaError::Locked { command: Command::DisablePassword, source }),
     }

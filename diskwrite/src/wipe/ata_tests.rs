@@ -121,7 +121,7 @@ fn no_failure_leaves_a_password() {
 }
 
 #[test]
-fn a_password_that_stays_is_told() {
+fn a_remaining_password_is_reported() {
     struct Stuck(Fake);
     impl Ata for Stuck {
         fn run(&mut self, command: Command, data: &mut [u8; SECTOR], timeout: Duration) -> io::Result<()> {

@@ -10,7 +10,7 @@ const ROUNDS: u32 = 16;
 /// No magic number is longer; more would be data.
 const MAX_MAGIC_BYTES: u64 = 4096;
 
-/// Every MBR and boot sector ends so; a table without entries is told by nothing else.
+/// Every MBR and boot sector ends so; nothing else identifies a table without entries.
 const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xAA];
 const BOOT_SIGNATURE_AT: u64 = 510;
 

@@ -17,7 +17,7 @@ pub enum WipeError {
     #[error(transparent)]
     Partition(#[from] PartitionError),
     /// The disk can't do what was asked for. Nothing was written.
-    #[error("{} does not do level '{level}', and a weaker one was not allowed: nothing was written", device.display())]
+    #[error("{} does not support level '{level}', and a weaker one was not allowed: nothing was written", device.display())]
     Refused { device: PathBuf, level: Level, source: io::Error },
     #[error("cannot {what} {} bytes at byte {} of {}", span.len, span.offset, device.display())]
     Io { device: PathBuf, what: &'static str, span: Span, source: io::Error },
@@ -30,20 +30,20 @@ pub enum WipeError {
         /// Cause of the first.
         source: io::Error,
     },
-    /// What was written did not arrive.
+    /// The written data did not reach the medium.
     #[error("cannot flush {}", device.display())]
     Flush { device: PathBuf, source: io::Error },
     #[error("{} does not read as zeros at byte {offset} after it was zeroed: do not trust this disk", device.display())]
     NotZero {
         device: PathBuf,
-        /// First byte that is none, in the piece that was read.
+        /// First byte that is not zero, in the piece that was read.
         offset: u64,
     },
-    #[error("{} says it did {how}, but at byte {offset} is what was there before: do not trust this disk", device.display())]
+    #[error("{} reported {how} as done, but the old contents are still at byte {offset}: do not trust this disk", device.display())]
     NotErased {
         device: PathBuf,
         how: String,
-        /// Of the first sample that is as before.
+        /// Of the first unchanged sample.
         offset: u64,
     },
     #[error("{remaining} signatures are still on {} after {rounds} rounds of erasing: does it drop writes?", device.display())]

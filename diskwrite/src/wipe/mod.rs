@@ -39,7 +39,7 @@ pub enum Level {
     /// contents, which are all still there.
     #[default]
     Signatures,
-    /// The disk is told that it may forget everything. Whether it does is up to it.
+    /// The disk may forget everything. Whether it does is up to it.
     Discard,
     /// Every byte reads as zero. Blocks that the disk has set aside may keep old contents.
     Zero,
@@ -54,7 +54,7 @@ impl Level {
     /// What it does, for people.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Signatures => "erase all magic numbers, until none is found; every other byte stays as it is",
+            Self::Signatures => "erase all magic numbers, until none is found; all other bytes are unchanged",
             Self::Discard => "tell the disk to forget everything; it promises nothing about the contents",
             Self::Zero => "make every byte read as zero",
             Self::Secure => {
@@ -81,7 +81,7 @@ pub struct WipeOptions {
     pub device: PathBuf,
     /// How far.
     pub level: Level,
-    /// First take down what lies on the disk, where nobody uses it.
+    /// First take down the idle devices on the disk.
     pub release: bool,
     /// Go on with a weaker level when the disk can't do this one.
     pub allow_weaker: bool,
@@ -132,10 +132,10 @@ impl fmt::Display for WipePlan {
             writeln!(f, "  /dev/disk/by-id/{link}")?;
         }
         if !found.systems.is_empty() {
-            writeln!(f, "On it seems to be: {}", found.systems.join(", "))?;
+            writeln!(f, "Appears to hold: {}", found.systems.join(", "))?;
         }
         if found.is_empty() {
-            writeln!(f, "Nothing known is on it.")?;
+            writeln!(f, "Nothing was recognized on it.")?;
         }
         for signature in &found.signatures {
             writeln!(f, "  {}: {signature}", Fate::Goes)?;
@@ -155,7 +155,7 @@ impl fmt::Display for WipePlan {
             writeln!(f, "{number}. {step}")?;
         }
         for level in &self.weaker {
-            writeln!(f, "   if the disk does not: {}", level.describe())?;
+            writeln!(f, "   if the disk cannot: {}", level.describe())?;
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ pub fn plan(options: &WipeOptions) -> Result<WipePlan, WipeError> {
     let mut release = Vec::new();
     if options.release {
         let planned = release::plan(&options.device)?;
-        // Who uses the disk, that knows better.
+        // The release's plan knows the users of the disk better.
         let others = found.refusals.iter().filter(|refusal| !is_about_users(refusal));
         refusals = others.map(|refusal| in_full(refusal)).collect();
         refusals.extend(planned.refusals);
@@ -298,7 +298,7 @@ pub fn clean(device: &Path, cancel: &Cancel) -> Result<Wiped, WipeError> {
 /// A boot sector's bytes, whatever the sector size.
 const BOOT_SECTOR: Span = Span { offset: 0, len: 512 };
 
-/// Zeroes the boot sector of a disk that nobody uses, so that firmware does not start from it.
+/// Zeroes the boot sector of a disk that is not in use, so that firmware does not start from it.
 pub fn clear_boot_sector(device: &Path) -> Result<(), WipeError> {
     let disk = Disk::open(device)?;
     let zeros = [0; 512];
@@ -310,19 +310,19 @@ pub fn clear_boot_sector(device: &Path) -> Result<(), WipeError> {
 }
 
 pub fn wipe(options: &WipeOptions, progress: &mut dyn FnMut(WipeProgress)) -> Result<Wiped, WipeError> {
-    // Kept to the end: who would put together again what was taken down stays away until there is nothing left to find.
+    // Held to the end: nothing may reassemble what was taken down until there is nothing left to find.
     let released = options.release.then(|| release::release(&options.device, &options.cancel)).transpose()?;
     let taken_down = released.as_ref().map(|(released, _)| released.taken_down.clone()).unwrap_or_default();
     let disk = Disk::open(&options.device)?;
     if let Err(error) = disk.file().try_lock() {
-        tracing::debug!(%error, "the disk is locked by another program, going on without");
+        tracing::debug!(%error, "another program has locked the disk; continuing without the lock");
     }
     let geometry = disk.geometry().clone();
     let found = probe(disk.file(), geometry.size_bytes, geometry.sector_bytes);
     partitions::forget(&disk)?;
     let work = Work { disk: &disk, geometry: &geometry, cancel: &options.cancel };
     let result = climb(&work, options, progress);
-    // After a refusal the table is there; else the kernel learns, and tells udev, that there is none.
+    // After a refusal the table exists; otherwise the kernel learns that it is gone, and notifies udev.
     partitions::reread(&disk);
     let rungs = result?;
     let unreadable = probe(disk.file(), geometry.size_bytes, geometry.sector_bytes).unreadable;

@@ -95,7 +95,7 @@ fn changed(before: &[Sample], after: &[Sample]) -> Result<u64, u64> {
 /// Tries all ways of the controller that touch no other namespace.
 fn nvme(work: &Work<'_>, progress: &mut dyn FnMut(u16)) -> Result<String, Problem> {
     let mut disk = work.disk.file();
-    let refused = |error: io::Error| Problem::Refused(format!("the disk takes no NVMe admin commands: {error}"));
+    let refused = |error: io::Error| Problem::Refused(format!("the disk does not accept NVMe admin commands: {error}"));
     let namespace = kernel::commands::nvme_namespace(disk).map_err(refused)?;
     erase(&mut disk, namespace, LOOK, progress)
 }
@@ -127,9 +127,9 @@ fn erase(
     if reasons.is_empty() {
         let list: Vec<_> = others.iter().map(u32::to_string).collect();
         reasons.push(if others.is_empty() {
-            "the controller has neither Format NVM nor Sanitize".to_owned()
+            "the controller supports neither Format NVM nor Sanitize".to_owned()
         } else {
-            format!("the controller has nothing that would spare its other namespaces: {}", list.join(", "))
+            format!("every erase command of the controller also erases its other namespaces: {}", list.join(", "))
         });
     }
     Err(Problem::Refused(reasons.join("; ")))
@@ -140,11 +140,11 @@ fn identify(disk: &mut dyn Controller, cns: u32, namespace: u32) -> Result<Vec<u
     match disk.admin(&nvme::identify(cns, namespace), &mut data) {
         Ok(Ok(())) => Ok(data),
         Ok(Err(status)) => Err(Problem::Refused(format!("the controller does not answer Identify: {status}"))),
-        Err(error) => Err(Problem::Refused(format!("the disk takes no NVMe admin commands: {error}"))),
+        Err(error) => Err(Problem::Refused(format!("the disk does not accept NVMe admin commands: {error}"))),
     }
 }
 
-/// All namespaces, those of others that are not attached here too, if the controller tells.
+/// All namespaces, those of others that are not attached here too, if the controller lists them.
 fn namespaces(disk: &mut dyn Controller, abilities: Abilities) -> Result<BTreeSet<u32>, Problem> {
     let mut found = nvme::namespaces(&identify(disk, 0x02, 0)?);
     if abilities.management {
@@ -167,18 +167,18 @@ fn wait(disk: &mut dyn Controller, way: Way, look: Duration, progress: &mut dyn 
                 silent += 1;
                 continue;
             }
-            Ok(Err(status)) => return Err(failed(format!("no status any more: {status}"))),
-            Err(error) => return Err(failed(format!("no status any more: {error}"))),
+            Ok(Err(status)) => return Err(failed(format!("no more status: {status}"))),
+            Err(error) => return Err(failed(format!("no more status: {error}"))),
         }
         match nvme::sanitizing(&log) {
             Sanitizing::Running(part) => progress(part),
             Sanitizing::Done => return Ok(()),
             Sanitizing::Failed => {
                 let ended: Result<_, _> = disk.admin(&nvme::exit_failure_mode(), &mut []);
-                return Err(failed(format!("the disk says that it failed; leaving the failure mode: {ended:?}")));
+                return Err(failed(format!("the disk reports that it failed; leaving the failure mode: {ended:?}")));
             }
             other @ (Sanitizing::Never | Sanitizing::Unknown(_)) => {
-                return Err(failed(format!("the disk says {other:?} of an operation it took")));
+                return Err(failed(format!("the disk reports {other:?} for an operation it accepted")));
             }
         }
     }

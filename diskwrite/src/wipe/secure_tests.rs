@@ -68,7 +68,7 @@ fn other_namespaces_are_spared() {
 }
 
 #[test]
-fn all_that_was_refused_is_told() {
+fn every_refusal_is_reported() {
     let mut disk = Fake { refuses: vec![0x200, 0b1100, 0b1010], ..Fake::new(&[1], 0) };
     let reason = erased(&mut disk).unwrap_err();
     for way in ["user data erase: invalid field (NVMe status 0x4002)", "Sanitize, crypto", "Sanitize, block"] {

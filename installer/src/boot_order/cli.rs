@@ -14,13 +14,15 @@ use std::{
 
 /// Raised when a field changes its meaning.
 const SCHEMA: u32 = 1;
+const NO_UEFI: &str = "No UEFI: this machine was started by a BIOS, or by firmware whose order is not visible. Set the order \
+                       in its own setup.\n";
 
 /// Show or set what the firmware starts next
 ///
-/// An installation ends with a reboot, and the machine should then start from the disk that was written, although the live medium
-/// may still be in and first in the firmware's order. On UEFI an entry for the disk's boot loader is made, put first, and
-/// marked to be started next; on POWER the firmware's boot list is set. A BIOS keeps its order where nothing but its own set-up
-/// reaches it.
+/// An installation ends with a reboot. The machine should then start from the new disk, although the live medium may still
+/// be inserted and first in the firmware's order. On UEFI, an entry for the disk's boot loader is created, put first, and
+/// set as the next to start; on POWER, the firmware's boot list is set. The order of a BIOS can be changed only in its own
+/// setup.
 #[derive(Debug, clap::Args)]
 pub struct BootOrder {
     #[command(subcommand)]
@@ -35,11 +37,11 @@ enum Command {
 
 /// Show the firmware's boot entries in their order
 ///
-/// Reads the variables of UEFI from efivarfs, as efibootmgr does; nothing is changed.
+/// Reads UEFI's variables from efivarfs, as efibootmgr does; changes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
-  0  shown; also where there is nothing to show, as with a BIOS
+  0  shown; also if there is nothing to show, as with a BIOS
   1  failed; the message says why
   2  wrong usage
 
@@ -50,22 +52,22 @@ struct Show {
     /// Print JSON on standard output
     #[arg(long)]
     json: bool,
-    /// Directory that has the system's /sys in it
+    /// Directory that contains the system's /sys
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
 
 /// Make the machine start from a disk
 ///
-/// Finds the boot loader on the disk's EFI system partition: the shim of redhat, centos or fedora, in this order; without Secure
-/// Boot also their GRUB, or the fall-back path. Makes an entry for it, or uses the one that is there, puts it first, marks it to be
-/// started next, removes entries of ours that lead nowhere any more, and reads all of it back. Entries of others stay as they
-/// are, and so does the order among them. The last step of every installation does the same.
+/// Finds the boot loader on the disk's EFI system partition: the shim of redhat, centos or fedora, in this order; without
+/// Secure Boot also their GRUB, or the fallback path. Creates an entry for it or reuses an existing one, puts it first, sets
+/// it as the next to start, removes Landfall's entries that lead nowhere, and reads everything back. Other entries and
+/// their order do not change. The last step of every installation does the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
-  0  set; also where there is nothing to set, as with a BIOS
-  1  not set, or the firmware did not keep it; the message says why
+  0  set; also if there is nothing to set, as with a BIOS
+  1  not set, or the firmware did not retain it; the message says why
   2  wrong usage
 
 Examples:
@@ -75,7 +77,7 @@ struct Set {
     /// A whole disk with a system on it
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
-    /// Say what would be changed, and change nothing
+    /// Print what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -93,7 +95,7 @@ impl BootOrder {
 #[derive(Debug, Serialize)]
 struct Shown {
     schema: u32,
-    /// `uefi`, or `other` where no boot order can be seen.
+    /// `uefi`, or `other` if no boot order is visible.
     firmware: &'static str,
     secure_boot: Option<bool>,
     current: Option<String>,
@@ -102,7 +104,7 @@ struct Shown {
     entries: Vec<ShownEntry>,
 }
 
-/// An entry; what makes no sense has an error and nothing else.
+/// An entry; an invalid one has an error and nothing else.
 #[derive(Debug, Serialize)]
 struct ShownEntry {
     number: String,
@@ -156,7 +158,7 @@ impl Show {
         let text = if self.json {
             serde_json::to_string(&Shown::new(state.as_ref()))? + "\n"
         } else {
-            state.as_ref().map_or_else(|| "No UEFI: this machine was started by a BIOS, or by no firmware whose order can be seen. Set the order in its own set-up.\n".to_owned(), table)
+            state.as_ref().map_or_else(|| NO_UEFI.to_owned(), table)
         };
         print(&text)
     }
@@ -172,7 +174,7 @@ fn table(state: &BootState) -> String {
     let secure = match state.secure_boot {
         Some(true) => "on",
         Some(false) => "off",
-        None => "not known",
+        None => "unknown",
     };
     let mut text = format!(
         "firmware     UEFI, Secure Boot {secure}\nstarted      {}\nnext         {}\norder        {}\n\n",
@@ -205,13 +207,13 @@ fn done_text(done: &Done, dry_run: bool) -> String {
                 text += &format!("{}{change}\n", if dry_run { "would " } else { "" });
             }
             if plan.changes.is_empty() {
-                text += "all of it was set already\n";
+                text += "everything was already set\n";
             }
             text
         }
         Done::Bootlist => "the firmware's boot list is set\n".to_owned(),
         Done::Nothing { firmware } => {
-            format!("{firmware} has no boot order that could be set from here; use its own set-up\n")
+            format!("the boot order of {firmware} cannot be set from here; use its own setup\n")
         }
     }
 }
@@ -235,12 +237,12 @@ mod tests {
             table(&state),
             "firmware     UEFI, Secure Boot on\nstarted      Boot0000\nnext         none\norder        0002,0000\n\n\
              Boot0002 Fedora?: HD(2,GPT,04030201-0605-0807-090a-0b0c0d0e0f10,0x1000,0x3f800)/\\EFI\\fedora\\shimx64.efi\n\
-             Boot0000 makes no sense: its description has no end\n"
+             Boot0000 is invalid: its description is not terminated\n"
         );
         let json = serde_json::to_value(Shown::new(Some(&state))).unwrap();
         assert_eq!(json["order"], serde_json::json!(["0002", "0000"]));
         assert_eq!(json["entries"][1]["label"], "Fedora?");
-        assert_eq!(json["entries"][0]["error"], "its description has no end");
+        assert_eq!(json["entries"][0]["error"], "its description is not terminated");
         assert_eq!(serde_json::to_value(Shown::new(None)).unwrap()["firmware"], "other");
     }
 }

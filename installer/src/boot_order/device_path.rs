@@ -20,15 +20,15 @@ const GPT: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// A node is longer than what is left, or shorter than its own header.
-    #[error("the node at byte {offset} of the device path has a length of {len}, and {remaining} bytes are left")]
+    #[error("the node at byte {offset} of the device path has length {len}, but {remaining} bytes are left")]
     Node {
         offset: usize,
         len: usize,
         /// What there is, header included.
         remaining: usize,
     },
-    /// Nothing says that it ends.
-    #[error("the device path has no end")]
+    /// It lacks its end node.
+    #[error("the device path is not terminated")]
     Endless,
 }
 
@@ -164,7 +164,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// The nodes people meet; the others by their numbers.
+/// The common nodes; the others by their numbers.
 fn other(kind: u8, sub: u8, data: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (kind, sub, data) {
         (1, 1, [function, device]) => write!(f, "Pci(0x{device:x},0x{function:x})"),
@@ -182,7 +182,7 @@ fn other(kind: u8, sub: u8, data: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Res
         }
         (3, 23, [a, b, c, d, ..]) => write!(f, "NVMe(0x{:x})", u32::from_le_bytes([*a, *b, *c, *d])),
         (3, 24, uri) => {
-            // Up to the query, which may hold what nobody is to see.
+            // Up to the query, which may hold secrets.
             let uri = String::from_utf8_lossy(uri);
             let uri = uri.split(['?', '#']).next().unwrap_or_default();
             write!(f, "Uri({})", uri.chars().map(super::printable).collect::<String>())

@@ -12,7 +12,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// Of this program, which is the machine's; None where no UEFI is met.
+    /// Of this program, which is the machine's; None where there is no UEFI.
     pub fn current() -> Option<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Some(Self::X86_64),
@@ -30,7 +30,7 @@ impl Architecture {
     }
 }
 
-/// Vendors by the names of their directories, with what the entry is called. The first that is there is taken
+/// Vendors by the names of their directories, with what the entry is called. The first that exists is taken
 /// (docs/compatibility.md#boot-entry; the last was not looked for there, so hosts of Fedora CoreOS got no entry).
 const VENDORS: [(&str, &str); 3] =
     [("redhat", "Red Hat Enterprise Linux"), ("centos", "CentOS Stream CoreOS"), ("fedora", "Fedora CoreOS")];
@@ -42,7 +42,7 @@ const FALLBACK_LABEL: &str = "CoreOS";
 pub enum LoaderError {
     #[error(transparent)]
     Fat(#[from] FatError),
-    #[error("the EFI system partition has no boot loader: neither {}", looked_for.join(" nor "))]
+    #[error("the EFI system partition has no boot loader; looked for {}", looked_for.join(", "))]
     None {
         /// Paths that were tried.
         looked_for: Vec<String>,

@@ -22,18 +22,18 @@ pub enum FatError {
         len: usize,
         source: io::Error,
     },
-    #[error("the EFI system partition holds no FAT file system: its {field} is {found}")]
+    #[error("the EFI system partition is not a FAT file system: its {field} is {found}")]
     NotFat {
         /// Of the boot sector.
         field: &'static str,
         found: u64,
     },
-    /// A chain of clusters without end, or into nothing.
+    /// A chain of clusters that never ends or leads nowhere.
     #[error("a directory of the EFI system partition is damaged at cluster {cluster}")]
     Chain { cluster: u32 },
 }
 
-/// How wide the entries of the allocation table are. FAT32 is told by its wider fields, as firmware and Linux tell it, and not by
+/// How wide the entries of the allocation table are. FAT32 is recognized by its wider fields, as in firmware and Linux, not by
 /// the number of its clusters, of which mkfs makes fewer than the specification allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

@@ -10,12 +10,12 @@ const HEADER_BYTES: usize = 6;
 /// What is wrong with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadOptionError {
-    #[error("it has {0} bytes")]
+    #[error("it has only {0} bytes")]
     Short(usize),
     /// No NUL.
-    #[error("its description has no end")]
+    #[error("its description is not terminated")]
     Description,
-    #[error("its device paths are to have {len} bytes, and {remaining} are left")]
+    #[error("its device paths should have {len} bytes, but {remaining} are left")]
     Paths { len: usize, remaining: usize },
     #[error(transparent)]
     Path(#[from] PathError),

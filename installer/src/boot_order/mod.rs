@@ -1,8 +1,9 @@
 //! What the machine's firmware starts after the installation (docs/compatibility.md#boot-entry): the disk that was written, although the
 //! medium of the live system may still be in and first.
 //!
-//! UEFI keeps entries in variables, which are read and written here without efibootmgr. A BIOS keeps its order where no system can
-//! reach it: there the disk must come before the medium, or the medium must go. POWER has a program of its own for it.
+//! UEFI has entries in variables, which are read and written here without efibootmgr. A BIOS stores its order where no
+//! system can reach it: there the disk must come before the medium, or the medium must be removed. POWER has a program
+//! for it.
 
 mod device_path;
 mod esp;
@@ -56,8 +57,8 @@ pub enum BootOrderError {
     Variable(#[from] VariableError),
     #[error(transparent)]
     Full(#[from] Full),
-    /// It took the change, and has something else.
-    #[error("the firmware did not keep what was written: {what} is {found}, and not {wanted}")]
+    /// It accepted the change, but has something else.
+    #[error("the firmware did not retain the change: {what} is {found}, not {wanted}")]
     NotKept {
         /// Which of its variables.
         what: String,
@@ -65,8 +66,8 @@ pub enum BootOrderError {
         wanted: String,
         found: String,
     },
-    /// A machine whose firmware is not known here.
-    #[error("UEFI on this architecture is not known: the boot order stays as it is")]
+    /// A machine whose firmware is not supported.
+    #[error("UEFI on this architecture is not supported: the boot order is unchanged")]
     Architecture,
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -80,17 +81,17 @@ pub enum Done {
         plan: Plan,
         loader: Loader,
     },
-    /// POWER's firmware was told.
+    /// POWER's boot list was set.
     Bootlist,
-    /// There is nothing that could be set: BIOS, or z/Architecture.
+    /// Nothing can be set: BIOS, or z/Architecture.
     Nothing {
         /// What starts the machine.
         firmware: &'static str,
     },
 }
 
-/// Makes the machine start from `device`, whose entry and what changed are logged. A firmware that refuses is an error that an
-/// installation goes on after.
+/// Makes the machine start from `device`; logs its entry and the changes. An installation continues after an error, such
+/// as firmware that refuses.
 pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Result<Done, BootOrderError> {
     if host.root().join(BOOTLIST).exists() {
         if !dry_run {
@@ -105,7 +106,7 @@ pub fn set(host: &dyn Host, device: &Path, dry_run: bool, cancel: &Cancel) -> Re
         let firmware = if cfg!(target_arch = "s390x") { "z/Architecture" } else { "BIOS" };
         tracing::info!(
             firmware,
-            "no boot order to set: see that the disk comes before the live medium in the firmware's set-up"
+            "no boot order to set: make sure that the disk comes before the live medium in the firmware's setup"
         );
         return Ok(Done::Nothing { firmware });
     };
@@ -129,7 +130,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The GUIDs of all partitions there are: entries that lead to others lead nowhere.
+/// The GUIDs of all existing partitions: entries for others lead nowhere.
 fn partitions(root: &Path, device: &Path, layout: &Layout) -> Partitions {
     let guids = |layout: &Layout| layout.partitions.iter().map(|partition| partition.guid).collect::<Vec<_>>();
     let mut found = Partitions { target: guids(layout).into_iter().collect(), ..Partitions::default() };
@@ -144,7 +145,11 @@ fn partitions(root: &Path, device: &Path, layout: &Layout) -> Partitions {
             Ok((_, layout)) => found.others.extend(guids(&layout)),
             Err(ReadLayoutError::None { .. }) => {}
             Err(error) => {
-                tracing::debug!(disk = disk.name, error = &error as &dyn std::error::Error, "partitions not known");
+                tracing::debug!(
+                    disk = disk.name,
+                    error = &error as &dyn std::error::Error,
+                    "cannot read a disk's partitions"
+                );
                 found.unknown = true;
             }
         }
@@ -177,7 +182,7 @@ fn set_uefi(
     if !loader.has_fallback {
         tracing::warn!(
             device = %disk.path.display(),
-            "the disk has no loader at UEFI's fall-back path: firmware that loses its entries will not start it"
+            "the disk has no loader at UEFI's fallback path: firmware that loses its entries will not start it"
         );
     }
     let target = Target {
@@ -206,7 +211,7 @@ fn log(when: &str, state: &BootState) {
     tracing::info!(order = numbers(&state.order), next, entries = state.lines().join("; "), "boot entries {when}");
 }
 
-/// Firmware has been seen that takes a change and forgets it.
+/// Some firmware accepts a change and forgets it.
 fn verify(state: &BootState, number: u16, option: &LoadOption) -> Result<(), BootOrderError> {
     let not_kept = |what: &str, wanted: String, found: String| {
         Err(BootOrderError::NotKept { what: what.to_owned(), wanted, found })
@@ -228,7 +233,7 @@ fn verify(state: &BootState, number: u16, option: &LoadOption) -> Result<(), Boo
     Ok(())
 }
 
-/// A character as it may be printed: what firmware holds may be made to fool a terminal.
+/// A character as it may be printed: text from firmware may be made to fool a terminal.
 fn printable(c: char) -> char {
     if c.is_control() { '?' } else { c }
 }

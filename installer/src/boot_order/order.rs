@@ -1,4 +1,4 @@
-//! What the firmware starts, in which order, and what is to change there: state and plan, without a firmware in sight.
+//! What the firmware starts, in which order, and what must change: state and plan, without access to firmware.
 
 use super::{
     device_path::HardDrive,
@@ -12,7 +12,7 @@ use std::{
     fmt,
 };
 
-/// What the firmware keeps of its boot entries.
+/// The firmware's boot entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootState {
     /// Numbers of entries, the first that is tried first.
@@ -23,7 +23,7 @@ pub struct BootState {
     pub next: Option<u16>,
     /// Whether only signed programs are started; None if the firmware does not say.
     pub secure_boot: Option<bool>,
-    /// Entries by number, those that make no sense among them.
+    /// Entries by number, including invalid ones.
     pub entries: BTreeMap<u16, Result<LoadOption, LoadOptionError>>,
 }
 
@@ -58,7 +58,7 @@ impl BootState {
                 let off = if option.is_active() { "" } else { " (off)" };
                 Some(format!("{} {}{off}: {}", entry_name(*number), option.label(), option.path_text()))
             }
-            Some(Err(error)) => Some(format!("{} makes no sense: {error}", entry_name(*number))),
+            Some(Err(error)) => Some(format!("{} is invalid: {error}", entry_name(*number))),
             None => None,
         };
         listed.chain(others).filter_map(line).collect()
@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// GUIDs of the partitions that there are, as they stand in the tables.
+/// GUIDs of the existing partitions, as they stand in the tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partitions {
     /// Of the disk to be started.
@@ -160,21 +160,21 @@ pub fn numbers(order: &[u16]) -> String {
     order.iter().map(|number| format!("{number:04X}")).collect::<Vec<_>>().join(",")
 }
 
-/// What is to change, in this order: after each, the machine starts something that is there.
+/// The changes, in this order: after each, the machine starts something that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The number of the entry that will be started.
     pub number: u16,
-    /// Nothing where all is as it should be.
+    /// Empty if everything is as it should be.
     pub changes: Vec<Change>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the firmware has 65536 boot entries: delete some in its set-up")]
+#[error("the firmware has 65536 boot entries: delete some in its setup")]
 pub struct Full;
 
 /// Makes the target's entry the first of the order, whose rest stays as it is, and the next to be started. An equal entry is used again;
-/// one that leads nowhere gets the new content, so that installing again and again fills no firmware.
+/// one that leads nowhere gets the new content, so that repeated installations do not fill the firmware.
 pub fn plan(state: &BootState, target: &Target, partitions: &Partitions) -> Result<Plan, Full> {
     let option = target.entry();
     let good = state.entries.iter().filter_map(|(number, entry)| Some((*number, entry.as_ref().ok()?)));
@@ -210,7 +210,7 @@ pub fn plan(state: &BootState, target: &Target, partitions: &Partitions) -> Resu
     Ok(Plan { number, changes })
 }
 
-/// Whether an entry was made for a system that an installation has overwritten. All others are somebody else's: other systems on other
+/// Whether an entry was made for a system that an installation has overwritten. All others are left alone: other systems on other
 /// disks, networks, what the firmware made for itself.
 fn is_stale(entry: &LoadOption, target: &Target, partitions: &Partitions) -> bool {
     let Some(guid) = entry.partition().and_then(HardDrive::guid) else { return false };
@@ -221,7 +221,7 @@ fn is_stale(entry: &LoadOption, target: &Target, partitions: &Partitions) -> boo
     if partitions.target.contains(&guid) {
         return same_label || is_ours;
     }
-    // A partition that nobody sees may be on a disk that can't be read just now.
+    // A partition that is not found may be on a disk that can't be read at the moment.
     !partitions.others.contains(&guid) && (same_label || is_ours && !partitions.unknown)
 }
 

@@ -101,7 +101,7 @@ fn entries_that_lead_nowhere_go_and_the_first_gives_its_number() {
 }
 
 #[test]
-fn what_is_somebody_elses_stays() {
+fn entries_of_other_systems_stay() {
     let windows = LoadOption::file("Windows Boot Manager", partition(99), r"\EFI\Microsoft\Boot\bootmgfw.efi");
     let fallback = LoadOption::file("UEFI OS", partition(98), r"\EFI\BOOT\BOOTX64.EFI");
     let label_only = network(RHEL);
@@ -126,7 +126,7 @@ fn another_loader_of_the_same_partition_was_the_overwritten_systems() {
 }
 
 #[test]
-fn variables_are_told_by_their_names() {
+fn variables_are_recognized_by_their_names() {
     assert_eq!(["Boot0000", "Boot00aF", "BootFFFF"].map(entry_number), [Some(0), Some(0xaf), Some(0xffff)]);
     assert_eq!(
         ["BootOrder", "BootNext", "Boot+001", "Boot001", "Boot00000", "Driver0000"].map(entry_number),

@@ -196,20 +196,20 @@ fn firmware_that_forgets_is_noticed() {
         entries: [(1, Ok(entry.clone()))].into(),
         ..BootState::default()
     };
-    let told = |state: &BootState| verify(state, 1, &option).map_err(|error| error.to_string());
-    assert_eq!(told(&state(&[1, 2], Some(1), &option)), Ok(()));
-    let start = "the firmware did not keep what was written: ";
+    let verified = |state: &BootState| verify(state, 1, &option).map_err(|error| error.to_string());
+    assert_eq!(verified(&state(&[1, 2], Some(1), &option)), Ok(()));
+    let start = "the firmware did not retain the change: ";
     assert_eq!(
-        told(&state(&[2, 1], Some(1), &option)),
-        Err(format!("{start}BootOrder is 0002,0001, and not 0001 first"))
+        verified(&state(&[2, 1], Some(1), &option)),
+        Err(format!("{start}BootOrder is 0002,0001, not 0001 first"))
     );
-    assert_eq!(told(&state(&[1], None, &option)), Err(format!("{start}BootNext is unset, and not 0001")));
+    assert_eq!(verified(&state(&[1], None, &option)), Err(format!("{start}BootNext is unset, not 0001")));
     let other = LoadOption::file("y", esp_partition(), r"\x");
-    assert!(told(&state(&[1], Some(1), &other)).unwrap_err().contains("Boot0001 is y: HD"));
+    assert!(verified(&state(&[1], Some(1), &other)).unwrap_err().contains("Boot0001 is y: HD"));
     assert!(
-        told(&BootState::default()).unwrap_err().ends_with(
-            "Boot0001 is gone, and not x: HD(2,GPT,04030201-0605-0807-090a-0b0c0d0e0f10,0x1000,0x3f800)/\\x"
-        )
+        verified(&BootState::default())
+            .unwrap_err()
+            .ends_with("Boot0001 is gone, not x: HD(2,GPT,04030201-0605-0807-090a-0b0c0d0e0f10,0x1000,0x3f800)/\\x")
     );
 }
 

@@ -1,5 +1,5 @@
-//! Tells the service, in the background, which hosts have fetched their configs from the bootstrap's machine-config server: they
-//! are being configured (docs/compatibility.md#configuring-hosts).
+//! Reports to the service, in the background, which hosts have fetched their configs from the bootstrap's machine-config
+//! server: they are being configured (docs/compatibility.md#configuring-hosts).
 
 use super::{
     BootstrapError, Context,
@@ -26,11 +26,11 @@ use std::{
 const LOG_DIR: &str = "/var/log/containers";
 const SERVER: &str = "machine-config-server";
 const LOG: &str = ".log";
-/// More logs than this are not of one server that is started again and again.
+/// One server that is restarted again and again does not have more logs.
 const MAX_LOGS: usize = 256;
 /// Read from one log in one look; the rest waits for the next.
 const MAX_BYTES: u64 = 8 << 20;
-/// What is longer is no line of the server's.
+/// Longer lines are not the server's.
 const MAX_LINE_BYTES: usize = 64 << 10;
 /// How often its end is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -73,12 +73,12 @@ impl Watcher {
         self.stop.cancel();
         while !self.thread.is_finished() {
             if self.cancel.is_cancelled() {
-                return tracing::debug!("leaving the thread that watches hosts being configured behind");
+                return tracing::debug!("not waiting for the thread that watches hosts being configured");
             }
             thread::sleep(LOOK);
         }
         if self.thread.join().is_err() {
-            tracing::warn!("the thread that watches hosts being configured has ended by a fault of this program");
+            tracing::warn!("the thread that watches hosts being configured panicked");
         }
     }
 }
@@ -126,7 +126,7 @@ impl Watch {
             match self.client.session().cluster(self.cluster) {
                 Ok(cluster) => self.hosts = Some(Hosts::new(&cluster)),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn Error, "cannot ask for the hosts, trying again");
+                    tracing::warn!(error = &error as &dyn Error, "cannot get the hosts from the service, trying again");
                     return true;
                 }
             }
@@ -202,7 +202,7 @@ impl Watch {
     }
 }
 
-/// What a host does that has got its config. A worker fetches its own only after the masters are up.
+/// The stage of a host that has its config. A worker fetches its own only after the masters are up.
 fn stage_of(role: HostRole) -> HostStage {
     if role == HostRole::Worker { HostStage::WaitingForIgnition } else { HostStage::Configuring }
 }

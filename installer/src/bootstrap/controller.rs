@@ -24,7 +24,7 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<
             Ok(events) if !events.is_empty() => return Ok(()),
             Ok(_) | Err(KubeError::Cancelled) => {}
             Err(error) => {
-                tracing::warn!(error = &error as &dyn Error, "cannot ask for the controller's event, trying again")
+                tracing::warn!(error = &error as &dyn Error, "cannot get the controller's event, trying again")
             }
         }
         if since_sent >= ctx.pace.controller_logs && !cancel.is_cancelled() {
@@ -38,10 +38,10 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<
     }
 }
 
-/// Sends what the controller has written. A failure is only told: logs are no reason to stop.
+/// Sends what the controller has written. A failure is only logged: logs are not a reason to stop.
 pub(super) fn upload_logs(kube: &Client, ctx: &Context<'_>) {
     let failed: Box<dyn Error> = match logs(kube) {
-        Ok(None) => return tracing::info!("the controller does not run yet, it has no logs"),
+        Ok(None) => return tracing::info!("the controller is not running yet and has no logs"),
         Ok(Some(archive)) => match ctx.brief.session().upload_controller_logs(ctx.request.cluster_id, &archive) {
             Ok(()) => return,
             Err(error) => error.into(),

@@ -1,4 +1,4 @@
-//! The config of a single node's disk: what the bootstrap control plane made for a master, with what the service says of this host
+//! The config of a single node's disk: what the bootstrap control plane made for a master, with the service's config of this host
 //! (docs/compatibility.md#single-node-disk-config).
 
 use super::{
@@ -12,12 +12,12 @@ use kernel::Cancel;
 use std::{io, path::Path};
 
 const MERGED: &str = "/opt/openshift/master.ign";
-/// What bootkube made, untouched: a second run merges into this, not into what the first one made.
+/// Bootkube's original file: a second run merges into this, not into the first run's result.
 const MADE: &str = "/opt/install-dir/master-bootkube.ign";
 const HOST: &str = "this host's Ignition config";
 
 /// Merges the config of this host into `/opt/openshift/master.ign`, once bootkube is done, and returns it. Of the host's config
-/// `ignition.config` is left out: it points to a machine-config server that a single node hasn't got.
+/// `ignition.config` is left out: it points to a machine-config server, which a single node does not have.
 pub fn single_node_ignition(host: &dyn Host, ctx: &Context<'_>, cancel: &Cancel) -> Result<Vec<u8>, BootstrapError> {
     let (merged, made) = (below(host.root(), MERGED), below(host.root(), MADE));
     let base = match files::read(&made)? {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_told_by_name() {
+    fn a_bad_config_is_named() {
         let good = br#"{"ignition":{"version":"3.2.0"}}"#;
         let name = |base: &[u8], host: &[u8]| merge(base, host).unwrap_err().to_string();
         assert!(name(good, b"data").contains(HOST));

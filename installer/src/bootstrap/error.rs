@@ -1,17 +1,17 @@
-//! Why a bootstrap host can't go on.
+//! Why a bootstrap host can't continue.
 
 use crate::{kube::KubeError, programs::ProgramError};
 use api::ClientError;
 use ignition::{ParseError, TranslateError, apply::ApplyError, fetch::FetchError};
 use std::{io, path::PathBuf};
 
-/// Why a bootstrap host can't go on. Secrets are in none of them.
+/// Why a bootstrap host can't continue. None contains secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// The service did not give a file.
     #[error("cannot get {what} from the service")]
     Download { what: &'static str, source: ClientError },
-    #[error("what the service sent as {what} ({len} bytes) is not an Ignition config")]
+    #[error("the service's reply for {what} ({len} bytes) is not an Ignition config")]
     NotIgnition { what: &'static str, len: usize, source: ParseError },
     #[error("{what} is not a valid Ignition config: {summary}")]
     Invalid { what: &'static str, summary: String },

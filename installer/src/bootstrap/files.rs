@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A larger file is none of ours.
+/// None of our files is larger.
 pub(super) const MAX_BYTES: u64 = 256 << 20;
 
 /// Where a path of the host is.
@@ -40,7 +40,7 @@ pub(super) fn make_directory(path: &Path) -> Result<(), BootstrapError> {
     fs::create_dir_all(path).map_err(fail)
 }
 
-/// A file's bytes; `None` if it isn't there.
+/// A file's bytes; `None` if it is missing.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, BootstrapError> {
     let fail = |source| BootstrapError::File { doing: "reading", path: path.to_owned(), source };
     let file = match fs::File::open(path) {
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, BootstrapError> {
     Ok(Some(bytes))
 }
 
-/// Removes a file; one that isn't there is no error.
+/// Removes a file; a missing one is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), BootstrapError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -21,7 +21,7 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<
                 }
             }
             Err(KubeError::Cancelled) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for machine configs, trying again"),
+            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot get the machine configs, trying again"),
         }
         if cancel.sleep(ctx.pace.poll) {
             return Err(BootstrapError::Cancelled("waiting for machine configs"));
@@ -39,7 +39,9 @@ fn look(kube: &Client) -> Result<Option<String>, KubeError> {
     for name in names {
         match kube.machine_config(name) {
             Ok(_) => {}
-            Err(error) if error.status() == Some(404) => return Ok(Some(format!("there is no MachineConfig {name}"))),
+            Err(error) if error.status() == Some(404) => {
+                return Ok(Some(format!("MachineConfig {name} does not exist")));
+            }
             Err(error) => return Err(error),
         }
     }

@@ -25,7 +25,7 @@ const HOST_PATHS: [(&str, &str, &str); 3] = [
     ("host-nm-resolv-conf", "/var/run/NetworkManager/resolv.conf", ""),
 ];
 
-/// Lets whoever has the bootstrap host's key into the masters.
+/// Gives the holder of the bootstrap host's key access to the masters.
 pub(super) fn write_ssh_key(root: &Path, key: &str) -> Result<(), BootstrapError> {
     let name = "99-assisted-installer-master-ssh";
     let manifest = json!({
@@ -57,7 +57,7 @@ pub(super) fn write_controller(root: &Path, ctx: &Context<'_>) -> Result<(), Boo
     Ok(())
 }
 
-/// JSON is YAML too, in which every text has quotes: readers of older YAML take a bare `on` or `1_0` for something else.
+/// JSON is also YAML, with every text quoted: readers of older YAML take a bare `on` or `1_0` for something else.
 fn yaml(manifest: &Value) -> Vec<u8> {
     format!("{manifest:#}\n").into_bytes()
 }
@@ -178,7 +178,7 @@ fn job(ctx: &Context<'_>) -> Value {
         "spec": {"backoffLimit": 100, "template": {"metadata": {"labels": {"app": CONTROLLER}}, "spec": pod}}})
 }
 
-/// The token is there twice: controllers read the file, older ones know the variable only.
+/// The token is given twice: controllers read the file, older ones only the variable.
 fn environment(ctx: &Context<'_>) -> Vec<Value> {
     let from_map = |name: &str, key: &str| json!({"name": name, "valueFrom": {"configMapKeyRef": {"name": CONFIG_MAP, "key": key}}});
     vec![

@@ -68,7 +68,7 @@ fn v6(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(address).to_canonical())
 }
 
-/// Reads a line, and lines that the server would have written for what was found in it: they must tell the same.
+/// Reads a line, and lines that the server would have written for what was found in it: they must give the same.
 ///
 /// # Panics
 /// If they don't.

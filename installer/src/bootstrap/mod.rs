@@ -4,8 +4,8 @@
 //! In the order of a flow:
 //!
 //! 1. [`start`] makes the running live system a bootstrap host;
-//! 2. several nodes: [`configuring::Watcher`] tells in the background which hosts have fetched their configs; a single node:
-//!    [`wait_for_bootkube`], then [`single_node_ignition`] has what is put on the disk;
+//! 2. several nodes: [`configuring::Watcher`] reports in the background which hosts have fetched their configs; a single node:
+//!    [`wait_for_bootkube`], then [`single_node_ignition`] gives the config for the disk;
 //! 3. several nodes, after the disk is written: [`wait_for_control_plane`].
 
 pub mod configuring;
@@ -45,9 +45,9 @@ pub struct Context<'a> {
     pub request: &'a InstallRequest,
     /// How the controller in the cluster will reach the service.
     pub service: &'a ServiceDocument,
-    /// For what must be had; its retries end when the installation is cancelled.
+    /// For required requests; its retries end when the installation is cancelled.
     pub patient: &'a Client,
-    /// For what a loop repeats anyway: one attempt.
+    /// For requests that a loop repeats: one attempt.
     pub brief: &'a Client,
     /// How long things take.
     pub pace: Pace,
@@ -60,7 +60,7 @@ impl Context<'_> {
     }
 }
 
-/// Tells the service the stage of this host, and its detail.
+/// Reports the stage of this host, and its detail, to the service.
 pub type Report<'a> = dyn FnMut(HostStage, &str) + 'a;
 
 /// How long things take; tests make it short.
@@ -68,7 +68,7 @@ pub type Report<'a> = dyn FnMut(HostStage, &str) + 'a;
 pub struct Pace {
     /// Between looks at nodes, units and files.
     pub poll: Duration,
-    /// Between attempts to get a file that the service has not got yet; its client has tried for a minute or so each time.
+    /// Between attempts to get a file that the service does not have yet; its client has tried for a minute or so each time.
     pub file_retry: Duration,
     /// How long the service may take to make it: it hands hosts their orders while it still prepares the cluster.
     pub file_patience: Duration,
@@ -76,8 +76,8 @@ pub struct Pace {
     pub controller_logs: Duration,
     /// Between looks at the workers that the service knows.
     pub workers_poll: Duration,
-    /// Between looks at the logs of the machine-config server: they are files of this host, and a node that is ready before anybody
-    /// looked is never seen to be configured.
+    /// Between looks at the logs of the machine-config server: they are files of this host, and a node that is ready
+    /// before the first look is never seen being configured.
     pub configuring_poll: Duration,
 }
 

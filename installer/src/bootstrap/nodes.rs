@@ -1,4 +1,4 @@
-//! Waits for masters, and arbiters, in the bootstrap's control plane, and tells the service of each that has joined.
+//! Waits for masters, and arbiters, in the bootstrap's control plane, and reports each that has joined to the service.
 
 use super::{BootstrapError, Context, hosts::Hosts, taints, taints::Policy};
 use crate::kube::{Client, KubeError, Node};
@@ -12,7 +12,7 @@ pub(super) const MASTER: &str = "node-role.kubernetes.io/master";
 const ARBITER: &str = "node-role.kubernetes.io/arbiter";
 /// Who invoked the installation, when it was the agent-based installer.
 pub(super) const AGENT_INSTALLER: &str = "agent-installer";
-/// Of the masters, the bootstrap host's own still missing, so many are enough for etcd.
+/// This many masters, still without the bootstrap host, are enough for etcd.
 const ENOUGH_MASTERS: u32 = 2;
 const ENOUGH_ARBITERS: usize = 1;
 /// A ConfigMap has at most a mebibyte.
@@ -70,7 +70,10 @@ pub(super) fn wait_for_invoker(
         match invoker(kube) {
             Ok(invoker) => return Ok(invoker),
             Err(KubeError::Cancelled) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask who invoked this, trying again"),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn Error,
+                "cannot find out who invoked the installation, trying again"
+            ),
         }
         if cancel.sleep(ctx.pace.poll) {
             return Err(BootstrapError::Cancelled("asking who invoked the installation"));
@@ -78,7 +81,7 @@ pub(super) fn wait_for_invoker(
     }
 }
 
-/// Waits until enough masters, and arbiters if there are to be any, are ready.
+/// Waits until enough masters, and arbiters if the cluster has any, are ready.
 pub(super) fn wait(kube: &Client, ctx: &Context<'_>, policy: &Policy, cancel: &Cancel) -> Result<(), BootstrapError> {
     let config = install_config(kube, ctx, cancel)?;
     for (label, needed) in [(MASTER, config.masters_needed()), (ARBITER, config.arbiters_needed())] {
@@ -92,14 +95,14 @@ fn install_config_of(text: &str) -> Result<InstallConfig, YamlError> {
     yaml::document(text.as_bytes(), MAX_INSTALL_CONFIG_BYTES)
 }
 
-/// Its own control plane answers only after a while.
+/// The control plane answers only after a while.
 fn install_config(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<InstallConfig, BootstrapError> {
     let mut last = String::new();
     loop {
         let reason = match kube.config_map("kube-system", "cluster-config-v1") {
             Ok(map) => match map.data.get("install-config").map(|text| install_config_of(text)) {
                 Some(Ok(config)) => return Ok(config),
-                // What it has is nobody's business.
+                // Its content is secret.
                 Some(Err(_)) => "its install-config can't be read".to_owned(),
                 None => "it has no install-config".to_owned(),
             },
@@ -154,7 +157,7 @@ impl Joining {
                     }
                 }
                 Err(KubeError::Cancelled) => {}
-                Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for the nodes, trying again"),
+                Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot get the nodes, trying again"),
             }
             if cancel.sleep(ctx.pace.poll) {
                 return Err(BootstrapError::Cancelled("waiting for nodes to join"));
@@ -174,19 +177,19 @@ impl Joining {
             }
             match hosts.find(name, node.internal_addresses()) {
                 Some(host) => {
-                    let is_told = host.status == INSTALLED || {
+                    let is_reported = host.status == INSTALLED || {
                         let progress = HostProgress { current_stage: HostStage::Joined, progress_info: String::new() };
                         tracing::info!(node = name, host = %host.id, "a node has joined");
-                        is_told(&ctx.brief.session().put_progress(host.infra_env, host.id, &progress))
+                        is_reported(&ctx.brief.session().put_progress(host.infra_env, host.id, &progress))
                     };
-                    if is_told {
+                    if is_reported {
                         self.untold.remove(name);
                     } else {
                         self.untold.insert(name.clone());
                     }
                 }
                 None => {
-                    tracing::warn!(node = name, "the service knows no host for this node; asking it again");
+                    tracing::warn!(node = name, "the service does not know a host for this node; asking again");
                     self.hosts = None;
                     all_known = false;
                 }
@@ -200,17 +203,19 @@ impl Joining {
         if self.hosts.is_none() {
             match ctx.brief.session().cluster(ctx.request.cluster_id) {
                 Ok(cluster) => self.hosts = Some(Hosts::new(&cluster)),
-                Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for the hosts, trying again"),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn Error, "cannot get the hosts from the service, trying again")
+                }
             }
         }
         self.hosts.clone()
     }
 }
 
-/// Whether the service knows, or doesn't want to: what it refuses it would refuse again.
-pub(super) fn is_told(result: &Result<(), api::ClientError>) -> bool {
+/// Whether the service accepted or refused: what it refuses, it would refuse again.
+pub(super) fn is_reported(result: &Result<(), api::ClientError>) -> bool {
     let Err(error) = result else { return true };
-    tracing::warn!(error = error as &dyn Error, "progress report of another host failed, going on");
+    tracing::warn!(error = error as &dyn Error, "progress report of another host failed, continuing");
     matches!(error.status(), Some(400..=499)) && !matches!(error.status(), Some(404 | 408 | 423 | 425 | 429))
 }
 

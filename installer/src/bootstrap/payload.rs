@@ -1,4 +1,4 @@
-//! `bootstrap.ign`: fetched, and made this system's own.
+//! `bootstrap.ign`: fetched, and applied to this system.
 
 use super::{BootstrapError, Context, files, services};
 use crate::{host::Host, programs::ProgramError};
@@ -41,7 +41,7 @@ pub(super) fn fetch(
         if !may_come || waited.max(began.elapsed()) >= ctx.pace.file_patience {
             return Err(BootstrapError::Download { what, source });
         }
-        tracing::warn!(what, error = &source as &dyn std::error::Error, "the service has not got it yet");
+        tracing::warn!(what, error = &source as &dyn std::error::Error, "the service does not have it yet");
         if cancel.sleep(ctx.pace.file_retry) {
             return Err(BootstrapError::Cancelled("waiting for a file of the service"));
         }
@@ -69,7 +69,7 @@ pub(super) fn write_credentials(root: &Path, config: &Document<'_>) -> Result<()
     files::write(&files::below(root, CREDENTIALS), &text, 0o600)
 }
 
-/// Carries the config out on the running system, as the machine-config daemon does when it is told to do so once.
+/// Applies the config to the running system, as the machine-config daemon does with `once-from`.
 pub(super) fn apply(host: &dyn Host, config: &Document<'_>, cancel: &Cancel) -> Result<(), BootstrapError> {
     let mut attempt = 1;
     let done = loop {
@@ -88,7 +88,7 @@ pub(super) fn apply(host: &dyn Host, config: &Document<'_>, cancel: &Cancel) -> 
         attempt += 1;
     };
     for error in &done.accounts {
-        tracing::warn!(error, "users of bootstrap.ign are not as it says, going on without");
+        tracing::warn!(error, "cannot set up the users of bootstrap.ign, continuing without them");
     }
     let mut systemctl = |args: &[&str]| services::systemctl(host, args, cancel);
     switch(&mut systemctl, "enable", &done.enable)?;
@@ -104,7 +104,7 @@ fn try_apply(root: &Path, config: &Document<'_>) -> Result<Running, ApplyError> 
     }
     // Labels are those of the directories, which is what the scripts and units in there have to live with in either case.
     for skipped in &skipped {
-        tracing::warn!(at = skipped.at, why = skipped.why, "not done of bootstrap.ign");
+        tracing::warn!(at = skipped.at, why = skipped.why, "skipped a part of bootstrap.ign");
     }
     apply_running(&root, config.clone(), &Now::read(), &Fetcher::new(FetchOptions::default()))
 }

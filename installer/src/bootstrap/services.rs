@@ -15,13 +15,13 @@ pub(super) fn systemctl(host: &dyn Host, args: &[&str], cancel: &Cancel) -> Resu
 
 /// `active`, `inactive`, `failed`, `activating`, …
 ///
-/// `is-active` would say the same, but with an exit status that can't be told from systemctl's own failure.
+/// `is-active` would say the same, but with an exit status like that of systemctl's own failure.
 pub(super) fn state(host: &dyn Host, unit: &str, cancel: &Cancel) -> Result<String, ProgramError> {
     systemctl(host, &["show", "-P", "ActiveState", unit], cancel)
 }
 
-/// Waits for ever until a unit's state is `wanted`; `failed` decides what that state means. An answer that doesn't come is asked
-/// for again.
+/// Waits for ever until a unit's state is `wanted`; `failed` decides what that state means. A failed
+/// request is repeated.
 pub(super) fn wait_for_state(
     host: &dyn Host,
     unit: &'static str,
@@ -44,7 +44,11 @@ pub(super) fn wait_for_state(
             Ok(_) => {}
             Err(error @ ProgramError::Cancelled { .. }) => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(unit, error = &error as &dyn std::error::Error, "cannot ask for a unit's state")
+                tracing::warn!(
+                    unit,
+                    error = &error as &dyn std::error::Error,
+                    "cannot get a unit's state, trying again"
+                )
             }
         }
         if cancel.sleep(poll) {
@@ -56,7 +60,7 @@ pub(super) fn wait_for_state(
 /// What it means that a unit has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// Nobody will start it again.
+    /// It will not be started again.
     IsFatal,
     /// It may be started again.
     MayPass,

@@ -1,4 +1,4 @@
-//! The key by which the bootstrap host, and whoever gathers logs on it, gets into the other masters.
+//! The key by which the bootstrap host, and log gathering on it, gets access to the other masters.
 //!
 //! It is of the curve P-256, which nodes in FIPS mode take too. The file is called `id_rsa`, as scripts look for it there; what kind
 //! of key is in a file OpenSSH sees by itself.
@@ -22,7 +22,7 @@ const POINT_BYTES: usize = 65;
 /// Characters of base64 on a line.
 const LINE: usize = 70;
 
-/// The public key's line; both are made unless they are there.
+/// The public key's line; both keys are created if missing.
 pub(super) fn ensure(root: &Path) -> Result<String, BootstrapError> {
     let (private, public) = (files::below(root, PRIVATE), files::below(root, PUBLIC));
     // The public one is written last: where it is, the other is too.

@@ -25,9 +25,9 @@ const STARTED: &str = "/run/landfall/bootstrap-started";
 /// Makes this system the bootstrap host that the service's `bootstrap.ign` describes, and starts the temporary control plane.
 ///
 /// It may be killed at any moment and run again. Until the services are started a second run does all of it once more. From then on
-/// what they work with is theirs: it is not pulled from under them, and a second run with the same config makes sure that they
-/// have been started, and no more. With another config they are stopped first. What an earlier control plane left as a sign that
-/// it is done goes before the new one is started, so that nothing old is taken for new.
+/// their files are not touched: a second run with the same config only makes sure that they
+/// have been started. With another config they are stopped first. The signs that an earlier control plane is done
+/// are removed before the new one is started.
 pub fn start(host: &dyn Host, ctx: &Context<'_>, cancel: &Cancel) -> Result<(), BootstrapError> {
     let root = host.root();
     files::make_directory(&below(root, "/root/.ssh"))?;
@@ -37,11 +37,11 @@ pub fn start(host: &dyn Host, ctx: &Context<'_>, cancel: &Cancel) -> Result<(), 
     let hash = hash(&text);
     match files::read(&below(root, STARTED))? {
         Some(started) if started == hash.as_bytes() => {
-            tracing::info!("this boot carries the control plane of this config already");
+            tracing::info!("this boot already runs the control plane of this config");
             return start_units(host, cancel);
         }
         Some(_) => {
-            tracing::warn!("this boot has carried another control plane; stopping what is left of it");
+            tracing::warn!("this boot has run another control plane; stopping what is left of it");
             stop_units(host, cancel)?;
             files::remove(&below(root, STARTED))?;
         }
@@ -77,7 +77,7 @@ fn start_units(host: &dyn Host, cancel: &Cancel) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Those that are not there need no stopping.
+/// Missing ones need no stopping.
 fn stop_units(host: &dyn Host, cancel: &Cancel) -> Result<(), BootstrapError> {
     for unit in UNITS.iter().rev() {
         let state = services::state(host, unit, cancel)?;

@@ -1,5 +1,5 @@
-//! The taint that a cloud's controller takes off new nodes. Where it has no valid credentials nobody would, and the cluster would
-//! wait for ever.
+//! The taint that a cloud's controller removes from new nodes. Without valid credentials it would stay, and the cluster
+//! would wait for ever.
 
 use super::nodes::AGENT_INSTALLER;
 use crate::kube::{Client, Node, Taint};
@@ -10,7 +10,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// The first version whose agent-based installer hands credentials on to vSphere's controller.
 const WITH_CREDENTIALS: (u32, u32) = (4, 15);
 
-/// What decides whether the taint is ours to take off.
+/// What decides whether we remove the taint.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     platform: String,
@@ -40,7 +40,7 @@ impl Policy {
     }
 }
 
-/// `major.minor` of a version; what is no number counts for 0.
+/// `major.minor` of a version; anything but a number counts as 0.
 fn numbers(version: &str) -> (u32, u32) {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse().unwrap_or_default());
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
@@ -56,7 +56,7 @@ fn has_credentials(overrides: &Secret) -> bool {
         && centers.iter().all(|center| ["server", "user", "password"].iter().all(|key| has(center, key)))
 }
 
-/// Takes the taint off those that are not ready. A failure is only told: the next look tries again.
+/// Removes the taint from those that are not ready. A failure is only logged: the next look tries again.
 pub(super) fn remove(kube: &Client, nodes: &[Node]) {
     for node in nodes.iter().filter(|node| !node.is_ready()) {
         let others: Vec<Taint> = node.taints().iter().filter(|taint| taint.key != UNINITIALIZED).cloned().collect();
@@ -65,13 +65,13 @@ pub(super) fn remove(kube: &Client, nodes: &[Node]) {
         }
         let name = &node.metadata.name;
         match kube.set_taints(node, &others) {
-            Ok(()) => tracing::info!(node = name, taint = UNINITIALIZED, "taken off"),
+            Ok(()) => tracing::info!(node = name, taint = UNINITIALIZED, "taint removed"),
             Err(error) => {
                 tracing::warn!(
                     node = name,
                     taint = UNINITIALIZED,
                     error = &error as &dyn std::error::Error,
-                    "cannot take it off"
+                    "cannot remove the taint"
                 );
             }
         }
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_taint_is_ours_where_nobody_else_takes_it_off() {
+    fn we_remove_the_taint_where_it_would_stay() {
         let valid = json!({"platform": {"vsphere": {"vcenters": [{"server": "s", "user": "u", "password": "p"}]}}});
         let partly = json!({"platform": {"vsphere": {"vcenters": [{"server": "s", "user": "u", "password": ""}]}}});
         let old = json!({"platform": {"vsphere": {"username": "u", "password": "p", "vCenter": "s"}}});

@@ -1,5 +1,5 @@
 //! Waits until the control plane has become one of other hosts (docs/compatibility.md#waiting-for-the-control-plane). None of these waits
-//! has a limit of its own: the service has one for each stage, and nobody is there to press a key.
+//! has its own limit: the service has one for each stage, and there is no user to press a key.
 
 use super::{
     BootstrapError, Context, Report, controller, files::below, machine_configs, nodes, services, services::Failed,
@@ -16,8 +16,8 @@ const BOOTKUBE_DONE: &str = "/opt/openshift/.bootkube.done";
 const PROGRESS: &str = "progress.service";
 
 /// Waits until the temporary control plane has done its work and this host may go: masters have joined, etcd is theirs, the
-/// controller runs in the cluster, and machine configs have settled. `report` gets this host's stages; those of others are told to
-/// the service directly.
+/// controller runs in the cluster, and machine configs have settled. `report` gets this host's stages; those of others
+/// are reported to the service directly.
 ///
 /// Names are looked up by the live system's own resolver each time, so that nothing needs to be read again for it.
 pub fn wait_for_control_plane(
@@ -29,9 +29,9 @@ pub fn wait_for_control_plane(
     let kube = kube::Client::open(&below(host.root(), KUBECONFIG), cancel)?;
     report(HostStage::WaitingForControlPlane, "Waiting for masters to join bootstrap control plane");
     let id = ctx.request.cluster_id;
-    // Without it nothing is lost but the platform's peculiarities.
+    // Without it only the platform's peculiarities are lost.
     let cluster = ctx.patient.session().cluster_without_hosts(id).unwrap_or_else(|error| {
-        tracing::warn!(error = &error as &dyn Error, "the service does not tell of the cluster, going on without");
+        tracing::warn!(error = &error as &dyn Error, "cannot get the cluster from the service, continuing without it");
         api::Cluster::default()
     });
     let policy = Policy::new(&cluster, ctx.request.openshift_version.as_deref());
@@ -43,7 +43,7 @@ pub fn wait_for_control_plane(
     report(HostStage::WaitingForController, "waiting for controller pod ready event");
     controller::wait(&kube, ctx, cancel)?;
     if let Err(error) = ctx.patient.session().put_cluster_logs_progress(id, LogsState::Requested) {
-        tracing::warn!(error = &error as &dyn Error, "the service does not know that the controller's logs come");
+        tracing::warn!(error = &error as &dyn Error, "cannot announce the controller's logs to the service");
     }
     controller::upload_logs(&kube, ctx);
     if nodes::wait_for_invoker(&kube, ctx, cancel)?.as_deref() == Some(nodes::AGENT_INSTALLER) {

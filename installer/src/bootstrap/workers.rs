@@ -19,7 +19,7 @@ pub(super) fn wait(ctx: &Context<'_>, cancel: &Cancel) -> Result<(), BootstrapEr
                     tracing::info!(waiting, "waiting for workers that still need the service on this host");
                 }
             }
-            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for the workers, trying again"),
+            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot get the workers, trying again"),
         }
         if cancel.sleep(ctx.pace.workers_poll) {
             return Err(BootstrapError::Cancelled("waiting for workers"));

@@ -22,16 +22,16 @@ const ADVANCED: &str = "Advanced";
 pub struct InstallConfig {
     /// YAML file with more options; may be repeated
     ///
-    /// Each key is the long name of an option: with a text, with a list of texts if the option may be repeated, with true if it is a
-    /// flag. The disk's key is dest-device. Lists are joined; of anything else a later file wins over an earlier one, and
-    /// the command line over all.
+    /// Each key is an option's long name. Its value is a string, a list of strings if the option may be repeated, or true
+    /// for a flag. The disk's key is dest-device. Lists are joined; otherwise later files override earlier ones, and the
+    /// command line overrides all.
     #[serde(skip)]
     #[arg(short, long, value_name = "PATH")]
     pub config_file: Vec<PathBuf>,
-    /// Stream whose newest release to install: stable, testing, next or another
+    /// Stream whose newest release is installed: stable, testing, next or another
     ///
-    /// Without any option of this group the image inside the live system is installed when it has one, and the stream
-    /// 'stable' when it has none.
+    /// Without an option of this group, the image inside the live system is installed, or the stream 'stable' if it has
+    /// none.
     #[arg(short, long, value_name = "NAME", help_heading = SOURCE, conflicts_with_all = ["image_file", "image_url"])]
     pub stream: Option<String>,
     /// Image to fetch by http or https: raw, gzip, xz or zstd
@@ -48,7 +48,7 @@ pub struct InstallConfig {
     #[arg(short = 'I', long, value_name = "URL", help_heading = FIRST_BOOT, conflicts_with = "ignition_file")]
     #[arg(value_parser = values::any_url)]
     pub ignition_url: Option<String>,
-    /// What the Ignition config must hash to: sha256-HEX or sha512-HEX
+    /// Hash that the Ignition config must have: sha256-HEX or sha512-HEX
     #[arg(long, value_name = "DIGEST", help_heading = FIRST_BOOT)]
     pub ignition_hash: Option<String>,
     /// Architecture of a stream's image [default: this machine's]
@@ -73,35 +73,35 @@ pub struct InstallConfig {
     /// Copy this system's NetworkManager profiles
     #[arg(short = 'n', long, help_heading = FIRST_BOOT)]
     pub copy_network: bool,
-    /// Where --copy-network finds them [default: /etc/NetworkManager/system-connections/]
+    /// Directory of the profiles for --copy-network [default: /etc/NetworkManager/system-connections/]
     #[arg(long, value_name = "DIR", help_heading = FIRST_BOOT)]
     pub network_dir: Option<PathBuf>,
     /// Keep partitions whose GPT name matches this pattern; may be repeated or a comma list
     ///
-    /// Kept partitions stay where they are, whatever fails; they get other numbers if the image has theirs.
+    /// They stay where they are, whatever fails; they are renumbered if the image uses their numbers.
     #[arg(long, value_name = "GLOB", help_heading = PARTITIONS, value_delimiter = ',')]
     pub save_partlabel: Vec<String>,
     /// Keep partitions with this number: 5, 5-7, 5- or -7; may be repeated or a comma list
     #[arg(long, value_name = "NUMBERS", help_heading = PARTITIONS, value_delimiter = ',', allow_hyphen_values = true)]
     pub save_partindex: Vec<String>,
-    /// Install the image inside the live system or nothing
+    /// Install only the image inside the live system
     #[arg(long, help_heading = SOURCE)]
     pub offline: bool,
-    /// Install an image without signature; one with a bad signature never is
+    /// Accept an image without a signature; a bad signature is always refused
     #[arg(long, help_heading = VERIFY)]
     pub insecure: bool,
     /// Fetch the Ignition config by http without a hash
     #[arg(long, help_heading = FIRST_BOOT)]
     pub insecure_ignition: bool,
-    /// Where streams are described [default: <https://builds.coreos.fedoraproject.org/streams/>]
+    /// Base URL of the streams' metadata [default: <https://builds.coreos.fedoraproject.org/streams/>]
     #[arg(long, value_name = "URL", help_heading = SOURCE, value_parser = values::url)]
     pub stream_base_url: Option<String>,
-    /// After a failure keep what was written, instead of clearing the partition table
+    /// After a failure leave the written data in place instead of clearing the partition table
     #[arg(long, help_heading = ADVANCED)]
     pub preserve_on_error: bool,
-    /// Times to ask a server that does not answer again, or 'infinite' [default: 0]
+    /// How often to retry a server that does not answer, or 'infinite' [default: 0]
     ///
-    /// A server that answered and then broke off is asked for the rest until --stall-timeout is over.
+    /// A transfer that broke off is resumed until --stall-timeout is over.
     #[arg(long, value_name = "N", help_heading = SOURCE)]
     pub fetch_retries: Option<FetchRetries>,
     /// Secure boot of IBM Z
@@ -114,18 +114,19 @@ pub struct InstallConfig {
     /// PEM bundle trusted for https in addition to the system's roots
     #[arg(long, value_name = "PATH", help_heading = SOURCE)]
     pub cacert: Option<PathBuf>,
-    /// The image's signature: a path or URL [default: the image's and .sig, or .minisig with --minisign-key]
+    /// The image's signature: a path or URL [default: the image's with .sig added, or .minisig with --minisign-key]
     #[arg(long, value_name = "WHERE", help_heading = VERIFY)]
     pub signature: Option<String>,
-    /// OpenPGP keys that may have signed the image, beside those of Fedora and Red Hat; may be repeated
+    /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
-    /// Those of Fedora and Red Hat are built in and in /etc/pki/rpm-gpg. The log names the key that signed: its owner and fingerprint.
+    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
+    /// fingerprint.
     #[arg(long, value_name = "PATH", help_heading = VERIFY)]
     pub keyring: Vec<PathBuf>,
-    /// Trust the keys of --keyring alone
+    /// Trust only the keys of --keyring
     #[arg(long, help_heading = VERIFY, requires = "keyring")]
     pub keyring_only: bool,
-    /// minisign public key file; the signature is minisign's then
+    /// minisign public key file, for a minisign signature
     #[arg(long, value_name = "PATH", help_heading = VERIFY, conflicts_with = "keyring")]
     pub minisign_key: Option<PathBuf>,
     /// SHA-256 that the image file must have
@@ -137,17 +138,17 @@ pub struct InstallConfig {
     /// Don't read the disk back and compare
     #[arg(long, help_heading = VERIFY)]
     pub no_verify: bool,
-    /// Give the disk a random GUID and put the backup of its table at its end now; the first boot does both otherwise
+    /// Give the disk a random GUID and move its backup table to its end now, instead of at the first boot
     #[arg(long, help_heading = ADVANCED)]
     pub new_disk_guid: bool,
-    /// The disk to install to, by another of its names: in /dev/disk/by-id, a WWN or a serial number
+    /// The disk to install to, by a name in /dev/disk/by-id, a WWN or a serial number
     #[arg(long, value_name = "NAME", conflicts_with = "dest_device")]
     pub disk: Option<PathBuf>,
     /// The disk to install to: a device node or a link to one. Its contents are destroyed
     pub dest_device: Option<PathBuf>,
 }
 
-/// Why options can't be carried out, that each for itself are understood.
+/// Why options that are each valid can't be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("destination device must be specified")]
@@ -173,7 +174,7 @@ impl InstallConfig {
         }
     }
 
-    /// What the first boot is to find changed, and what of the disk stays.
+    /// Changes for the first boot, and what of the disk stays.
     pub fn changes(&self) -> Changes {
         let network_dir = || self.network_dir.clone().unwrap_or_else(|| NETWORK_DIR.into());
         Changes {
@@ -185,7 +186,7 @@ impl InstallConfig {
         }
     }
 
-    /// What the image writer is told, all but the image and the Ignition config, which may have to be fetched.
+    /// The image writer's options, except the image and the Ignition config, which may have to be fetched.
     pub fn options(&self) -> Result<InstallOptions, ConfigError> {
         if self.secure_ipl {
             return Err(ConfigError::SecureIpl);

@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 /// Why a config file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExpandError {
-    /// Not there, or not readable.
+    /// Missing, or not readable.
     #[error("opening config file {}", path.display())]
     Open { path: PathBuf, source: io::Error },
     /// Something else than a list of options.
@@ -32,7 +32,7 @@ pub(super) enum ExpandError {
     TwoDisks { first: PathBuf, second: PathBuf },
 }
 
-/// The words that say all that the config files and then the command line in `config` say.
+/// The words for all options of the config files and then of the command line in `config`.
 pub(super) fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError> {
     let mut all = Vec::new();
     for path in &config.config_file {
@@ -83,7 +83,7 @@ pub(super) fn words_for(config: &InstallConfig) -> Result<Vec<String>, ExpandErr
             _ => {}
         }
     }
-    // No config file may say it, so serde leaves it out.
+    // Config files may not contain it, so serde leaves it out.
     if let Some(firstboot_args) = &config.firstboot_args {
         words.extend(option("firstboot-args", firstboot_args));
     }

@@ -1,7 +1,7 @@
-//! What the live system was told to install: the config files put into it and the arguments of its kernel.
+//! What the live system must install: the config files put into it and the arguments of its kernel.
 //!
 //! As coreos-installer.service does it (docs/compatibility.md#installer-config-files): first every file of `/etc/coreos/installer.d` by
-//! name, then the `coreos.inst.*` arguments; what the kernel was told of the network goes on to the first boot.
+//! name, then the `coreos.inst.*` arguments; the kernel's network arguments are passed to the first boot.
 
 use super::expand::option;
 use kernel::order;
@@ -50,7 +50,7 @@ const COPIED: [(&str, &str); 5] = [
 /// Arguments that are a flag.
 const FLAGS: [(&str, &str); 2] = [("coreos.inst.insecure", "--insecure"), ("coreos.inst.secure_ipl", "--secure-ipl")];
 
-/// Why the live system says nothing to go by.
+/// Why the live system's configuration can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LiveError {
     #[error("cannot read {}", path.display())]
@@ -59,7 +59,7 @@ pub(super) enum LiveError {
     #[error("the name of config file {} is not Unicode: rename it", path.display())]
     Name { path: PathBuf },
     /// Neither a config file nor an argument for it.
-    #[error("No install device specified: there is no file in {}, and no coreos.inst.install_dev= in {}",
+    #[error("No install device specified: no file in {}, and no coreos.inst.install_dev= in {}",
         config_dir.display(), arguments.display())]
     NoDevice {
         /// Where the files would be.
@@ -78,7 +78,7 @@ pub(super) fn words(root: &Path) -> Result<Vec<String>, LiveError> {
     from_arguments(files, &arguments).ok_or(LiveError::NoDevice { config_dir, arguments: path })
 }
 
-/// Deletes the config files: where the system is no live one, it would install again at every boot.
+/// Deletes the config files: a system that is not live would install again at every boot.
 pub(super) fn forget(root: &Path) {
     let dir = root.join(CONFIG_DIR);
     match fs::remove_dir_all(&dir) {
@@ -141,7 +141,7 @@ fn from_arguments(files: Vec<String>, line: &str) -> Option<Vec<String>> {
             words.push(flag.into());
         }
     }
-    // The disk isn't there for anybody else, and the network may come late.
+    // The disk is for this installation alone, and the network may come late.
     words.extend(option("fetch-retries", "infinite"));
     match value(&arguments, "coreos.inst.install_dev") {
         Some(device) if device.contains('/') => words.push(device.to_owned()),

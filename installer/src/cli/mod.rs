@@ -26,7 +26,7 @@ use std::{
 const PROGRESS: &str = "Plan and progress";
 const OTHER: &str = "Other ways to say what to install";
 
-/// In whose words people and programs are talked to.
+/// Whose wording messages have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Voice {
     /// Ours.
@@ -38,11 +38,11 @@ pub enum Voice {
 
 /// Install an image to a disk
 ///
-/// Writes a CoreOS-style image to a disk and prepares its first boot. The disk's contents are destroyed, save partitions that
-/// are to be kept. Its first MiB, with the partition table, is written last, after everything else was checked and read back,
-/// and cleared again when anything fails or a signal stops the command: a half-written disk does not boot.
+/// Writes a CoreOS-style image to a disk and prepares its first boot. The disk's contents are destroyed, except partitions
+/// to keep. Its first MiB, with the partition table, is written last, after everything else was checked and read back. It
+/// is cleared if anything fails or a signal stops the command: a half-written disk does not boot.
 ///
-/// The options are those of coreos-installer, and some more.
+/// Takes the options of coreos-installer, and more.
 #[derive(Debug, clap::Args)]
 #[command(
     args_override_self = true,
@@ -50,7 +50,7 @@ pub enum Voice {
     after_help = "\
 Exit codes:
   0    installed (or the plan was printed)
-  1    failed; the message says what is on the disk: untouched, cleared of its partition table, or kept as asked
+  1    failed; the message gives the disk's state: untouched, partition table cleared, or left as requested
   2    wrong usage
   125  with --request or --role: another installation is running
 
@@ -63,7 +63,7 @@ Examples:
   landfall install --dry-run -i host.ign /dev/sdb
   landfall install --role bootstrap --control-plane-count 3 --boot-device /dev/sdb --dry-run
   landfall install -c edge.yaml -c site.yaml  options from files
-  landfall install --live                     as kernel arguments and Ignition said
+  landfall install --live                     as configured by kernel arguments and Ignition
 
 A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"}, \
 \"reboot\": false, \"reboot_delay_seconds\": 10} with the service's install_cmd_request as \"request\"."
@@ -75,21 +75,20 @@ pub struct Install {
     /// Print what would be done and do nothing
     #[arg(long, help_heading = PROGRESS)]
     dry_run: bool,
-    /// How progress is shown: a bar on a terminal and lines elsewhere, or one of them, or JSON events, one a line, on standard
-    /// output
+    /// How to show progress
     #[arg(long, value_name = "STYLE", value_enum, default_value_t, help_heading = PROGRESS)]
     progress: Style,
     /// The same as --progress json; with --dry-run the plan is JSON
     #[arg(long, help_heading = PROGRESS)]
     json: bool,
 
-    /// Install as this live system was told to: by the files in /etc/coreos/installer.d and coreos.inst.* kernel arguments
+    /// Install as this live system is configured: by files in /etc/coreos/installer.d and coreos.inst.* kernel arguments
     ///
-    /// Options on the command line win over them. What the kernel was told of the network goes on to the first boot. After the
+    /// Options on the command line override them. The kernel's network arguments are passed to the first boot. After the
     /// installation the files are deleted, as coreos-installer.service does.
     #[arg(long, help_heading = OTHER, conflicts_with = "request")]
     live: bool,
-    /// Where --live finds /etc and /proc
+    /// Directory in which --live finds /etc and /proc
     #[arg(long, value_name = "DIR", default_value = "/", requires = "live", help_heading = OTHER)]
     root: PathBuf,
     /// Carry out a service's install request from a JSON file, or from standard input with '-'
@@ -99,7 +98,7 @@ pub struct Install {
     role: RoleArgs,
     /// Stop the installation that a service's request started on this host, and print its name if there was one
     ///
-    /// It gets 30 seconds to leave the disk without a partition table, so that it can't boot half-written; then it is killed.
+    /// It has 30 seconds to clear the partition table, so that a half-written disk can't boot; then it is killed.
     #[arg(long, help_heading = OTHER, conflicts_with_all = ["request", "live", "InstallConfig"])]
     stop: bool,
 }
@@ -148,7 +147,7 @@ impl Install {
         let mut words = live::words(&self.root)?;
         words.extend(expand::words_for(&self.config)?);
         self.say(&format!("coreos-installer install {}", words.join(" ")));
-        let mut config = parse(&words).context("processing what the live system says")?;
+        let mut config = parse(&words).context("processing the live system's configuration")?;
         config.config_file.extend_from_slice(&self.config.config_file);
         Ok(config)
     }
@@ -182,7 +181,7 @@ impl Install {
         let json = self.progress == Style::Json;
         let text = if json { format!("{}\n", serde_json::to_string_pretty(plan)?) } else { text.to_owned() };
         match io::stdout().write_all(text.as_bytes()) {
-            // Whoever read it has seen enough.
+            // The reader has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             result => Ok(result.map(|()| ExitCode::SUCCESS)?),
         }

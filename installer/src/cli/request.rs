@@ -24,10 +24,10 @@ impl Install {
         match stopped {
             Stopped::Nothing => tracing::info!("no installation is running"),
             Stopped::Complete => {
-                tracing::info!("the installation is complete and the host about to reboot: nothing to stop")
+                tracing::info!("the installation is complete and the host is about to reboot: nothing to stop")
             }
             Stopped::Ended { pid } => tracing::info!(pid, "stopped the installation"),
-            Stopped::Killed { pid } => tracing::warn!(pid, "killed the installation: it didn't end when asked to"),
+            Stopped::Killed { pid } => tracing::warn!(pid, "killed the installation: it did not end when asked to"),
         }
         match stopped {
             Stopped::Ended { .. } | Stopped::Killed { .. } => {
@@ -77,7 +77,7 @@ impl Install {
     }
 }
 
-/// Where and as whose the host's logs are sent.
+/// Where the host's logs are sent, and for which host.
 fn logs(document: &InstallDocument) -> logs::Settings {
     logs::Settings {
         client: document.service.client_config(),

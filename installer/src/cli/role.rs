@@ -13,10 +13,10 @@ const ROLE: &str = "A role's whole flow";
 const CONTROLLER_IMAGE: &str = "quay.io/ocpmetal/assisted-installer-controller:latest";
 const VERSION: &str = "4.4";
 
-/// What a service would ask for. Their names are those of the real installer.
+/// What a service would request. Their names are those of the real installer.
 #[derive(Debug, clap::Args)]
 pub(super) struct RoleArgs {
-    /// Install this host as bootstrap, master, arbiter or worker of a cluster, as a service would ask for it
+    /// Install this host as bootstrap, master, arbiter or worker of a cluster, as a service would request it
     ///
     /// With --dry-run each action is printed with its target, and no service is needed. The token is taken from
     /// PULL_SECRET_TOKEN; --cacert and --insecure are for the service's certificate.
@@ -35,16 +35,16 @@ pub(super) struct RoleArgs {
     #[arg(long, value_name = "UUID", help_heading = ROLE, requires = "role")]
     host_id: Option<HostId>,
     /// The disk to install to. Its contents are destroyed
-    // A requirement counts for nothing where it conflicts with what is there.
+    // A requirement is ignored where it conflicts with a given argument.
     #[arg(long, value_name = "DEVICE", help_heading = ROLE, requires = "role", conflicts_with_all = ["dest_device", "disk"])]
     boot_device: Option<String>,
     /// Control plane hosts of the cluster; 1 for a single node
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = ROLE, requires = "role")]
     control_plane_count: u32,
-    /// A further disk whose boot sector is cleared; may be repeated
+    /// Another disk whose boot sector is cleared; may be repeated
     #[arg(long, value_name = "DEVICE", help_heading = ROLE, requires = "role")]
     format_disk: Vec<String>,
-    /// Arguments of coreos-installer: a JSON list of texts
+    /// Arguments of coreos-installer: a JSON list of strings
     #[arg(long, value_name = "JSON", help_heading = ROLE, requires = "role")]
     installer_args: Option<String>,
     /// Leave volumes, arrays and signatures on the disk as they are
@@ -65,16 +65,16 @@ pub(super) struct RoleArgs {
     /// Image with which the controller gathers the cluster's logs, or a JSON map of images
     #[arg(long, value_name = "IMAGE", help_heading = ROLE, requires = "role")]
     must_gather_image: Option<String>,
-    /// Image of the machine-config operator; taken for the sake of who gives it, and not needed
+    /// Image of the machine-config operator; accepted for compatibility, not used
     #[arg(long, value_name = "IMAGE", hide = true, requires = "role")]
     mco_image: Option<String>,
-    /// Image of the agent; taken for the sake of who gives it, and not needed
+    /// Image of the agent; accepted for compatibility, not used
     #[arg(long, value_name = "IMAGE", hide = true, requires = "role")]
     agent_image: Option<String>,
     /// Let the controller wait for the cluster version operator
     #[arg(long, help_heading = ROLE, requires = "role")]
     check_cluster_version: bool,
-    /// Let the controller tell how often hosts were rebooted
+    /// Let the controller report how often hosts were rebooted
     #[arg(long, help_heading = ROLE, requires = "role")]
     notify_num_reboots: bool,
     /// Addresses by which the controller reaches the service
@@ -86,7 +86,7 @@ pub(super) struct RoleArgs {
     /// Proxy for https
     #[arg(long, value_name = "URL", help_heading = ROLE, requires = "role")]
     https_proxy: Option<String>,
-    /// What goes without a proxy
+    /// Hosts and networks to reach without a proxy
     #[arg(long, value_name = "LIST", help_heading = ROLE, requires = "role")]
     no_proxy: Option<String>,
     /// Reboot into the installed system at the end
@@ -104,13 +104,13 @@ impl Install {
     /// What a service would have asked for.
     pub(super) fn role_document(&self, role: HostRole) -> anyhow::Result<InstallDocument> {
         let args = &self.role;
-        let Some(boot_device) = args.boot_device.clone() else { bail!("--role needs the disk: --boot-device") };
+        let Some(boot_device) = args.boot_device.clone() else { bail!("--role needs --boot-device") };
         if !self.dry_run && (args.url.is_none() || args.cluster_id.is_none() || args.host_id.is_none()) {
             bail!("--role needs --url, --cluster-id and --host-id, except with --dry-run");
         }
         let token = std::env::var("PULL_SECRET_TOKEN").unwrap_or_default();
         if token.is_empty() && !self.dry_run {
-            tracing::warn!("PULL_SECRET_TOKEN is not set: a service that wants to know who asks will refuse");
+            tracing::warn!("PULL_SECRET_TOKEN is not set: a service with authentication will refuse");
         }
         let cluster_id = args.cluster_id.unwrap_or_default();
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -121,7 +121,7 @@ impl Install {
             boot_device,
             check_cvo: args.check_cluster_version,
             cluster_id,
-            // What a worker joins is there, or made by others.
+            // A worker joins what exists, or what others make.
             control_plane_count: if role == HostRole::Worker { 0 } else { args.control_plane_count },
             controller_image: args.controller_image.clone(),
             coreos_image: text(&args.coreos_image),
@@ -174,7 +174,7 @@ mod tests {
         let document = document("--role bootstrap --dry-run --boot-device /dev/sdz --control-plane-count 3").unwrap();
         let text = plan(&document.request, document.reboot, document.reboot_delay()).unwrap().to_string();
         for line in [
-            "take down what is on /dev/sdz and wipe its signatures",
+            "take down the devices on /dev/sdz and wipe its signatures",
             "DESTROY the contents of /dev/sdz: write the live system's image",
             "make the firmware start from /dev/sdz",
             "leave the machine running",

@@ -4,7 +4,7 @@ use diskwrite::Retries;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::ParseIntError, str::FromStr, time::Duration};
 
-/// Why a text is no value.
+/// Why a text is not a value.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
     #[error(transparent)]
@@ -23,7 +23,7 @@ pub enum ValueError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FetchRetries {
-    /// So many.
+    /// This many.
     Count(u32),
     /// Until it answers.
     Infinite,

@@ -64,13 +64,13 @@ impl Install {
     }
 }
 
-/// Not eprintln: nobody listening is no reason to panic.
+/// Not eprintln, which panics if the reader is gone.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// coreos-installer names what failed; when the disk was written to already it does so at once, and ends with a general word.
-/// Who uses a disk it tells apart from the error, in lines that people look for.
+/// It lists the users of a disk apart from the error, in lines that people look for.
 pub(super) fn in_its_words(error: InstallError) -> anyhow::Error {
     let preserved = matches!(error.disk, DiskState::Kept | DiskState::KeptBeside { .. });
     let words = its_words(&error.cause);
@@ -96,7 +96,7 @@ fn with(error: anyhow::Error, words: Option<String>) -> anyhow::Error {
     }
 }
 
-/// What it says of an image that is no good (docs/compatibility.md#image-checks): lines that people look for.
+/// What it says of a bad image (docs/compatibility.md#image-checks): lines that people look for.
 fn its_words(failure: &Failure) -> Option<String> {
     match failure {
         Failure::Image(ImageError::TooShort { .. }) => Some("decoding first MiB of image".to_owned()),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_a_disk_is_told_in_coreos_installers_lines() {
+    fn users_of_a_disk_are_listed_in_coreos_installers_lines() {
         let uses = [
             Use::Held { device: "sdb2".into(), by: "dm-4 (vg0-root)".into() },
             Use::Swap { device: "sdb10".into() },
@@ -163,7 +163,7 @@ Partitions in use on /dev/disk/by-id/b:
             (ImageError::TooShort { bytes: 9 }.into(), "decoding first MiB of image: the image has 9 bytes, "),
             (
                 ImageError::SectorSize { image: 512, disk: 4096 }.into(),
-                "source has sector size 512 but destination has sector size 4096: the image is made for",
+                "source has sector size 512 but destination has sector size 4096: the image is for",
             ),
             (
                 DecodeError::Trailing { format: Format::Gzip, offset: 7 }.into(),
@@ -171,7 +171,7 @@ Partitions in use on /dev/disk/by-id/b:
             ),
             (
                 DecodeError::Verify(VerifyError::NoSignature { at: "x.sig".into(), source: None }).into(),
-                "GPG verification failure: x.sig holds no detached signature",
+                "GPG verification failure: x.sig contains no detached signature",
             ),
         ];
         for (failure, start) in table {

@@ -8,7 +8,7 @@ use std::error::Error;
 /// The kind of a cluster that exists already and gets more hosts.
 const ADD_HOSTS_KIND: &str = "AddHostsCluster";
 
-/// Without a limit, as the service has its own for this stage: nobody is there to press a key.
+/// Without a limit, as the service has its own for this stage, and there is no user to press a key.
 pub(super) fn wait(
     client: &Client,
     cluster: ClusterId,
@@ -29,7 +29,7 @@ pub(super) fn wait(
                     return Ok(());
                 }
             }
-            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot ask for the masters, trying again"),
+            Err(error) => tracing::warn!(error = &error as &dyn Error, "cannot get the masters, trying again"),
         }
         if cancel.sleep(pace.masters_poll) {
             return Err(FlowError::Cancelled("waiting for the control plane"));

@@ -27,7 +27,7 @@ use std::{
 
 /// The longest text sent as the info of `Failed`: the service keeps 2048 characters, and people read one line.
 const MAX_FAILURE_CHARS: usize = 1000;
-/// A service that does not answer holds nothing up for longer.
+/// A service that does not answer delays nothing for longer.
 const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// Where a live medium that carries a registry has it.
 const LIVE_REGISTRY: &str = "run/media/iso/registry";
@@ -73,7 +73,7 @@ pub enum FlowError {
     Client(ClientError),
     #[error("cannot get this host's Ignition config from the service")]
     Ignition { source: ClientError },
-    #[error("what the service sent as this host's Ignition config ({len} bytes) is none: {reason}")]
+    #[error("the service's reply ({len} bytes) is not this host's Ignition config: {reason}")]
     NotIgnition { len: usize, reason: &'static str },
     #[error("cannot write {image} to {} (attempt {attempt} of {attempts})", device.display())]
     Write {
@@ -91,7 +91,7 @@ pub enum FlowError {
     /// The image, into the running root.
     #[error("cannot deploy {image} to the running system's root (attempt {attempt} of {attempts})")]
     Deploy { image: String, attempt: u32, attempts: u32, source: DeployError },
-    /// SIGINT or SIGTERM while writing; the cause tells what is left on the disk.
+    /// SIGINT or SIGTERM while writing; the cause has the disk's state.
     #[error("cancelled by a signal while writing the disk")]
     WriteCancelled { source: WriteError },
     /// The disk that was written.
@@ -104,10 +104,10 @@ pub enum FlowError {
     Host(#[from] HostError),
 }
 
-/// What happens, for whoever watches.
+/// Events for observers.
 #[derive(Clone, Copy, Debug)]
 pub enum News<'a> {
-    /// A stage is reached, as the service is told.
+    /// A stage is reached, as reported to the service.
     Stage(&'a HostProgress),
     /// The image is being written.
     Image(&'a Event),
@@ -175,7 +175,7 @@ struct Flow<'a> {
     document: &'a InstallDocument,
     host: &'a dyn Host,
     patient: Client,
-    /// For what a loop of ours repeats anyway.
+    /// For requests that a loop repeats.
     brief: Client,
     cancel: &'a Cancel,
     pace: Pace,
@@ -192,14 +192,14 @@ impl Flow<'_> {
             return Err(FlowError::Cancelled("installing"));
         }
         tracing::debug!(%action, "next");
-        // What is asked of the service comes behind what it was told, so that its records are in the order in which things
-        // happened. Writing doesn't wait: it asks for nothing.
+        // Requests to the service follow the pending reports, so that its records are in order. Writing doesn't wait:
+        // it requests nothing.
         if !matches!(action, Action::Report { .. } | Action::WriteImage(_)) {
             self.reporter.flush(ORDER_PATIENCE, self.cancel);
         }
         match action {
             Action::ClearBootSector { device } => {
-                warn(self.host.clear_boot_sector(device), "a disk's boot sector stays as it is");
+                warn(self.host.clear_boot_sector(device), "cannot clear a disk's boot sector, continuing");
             }
             Action::Report { stage, info } => self.tell(*stage, info),
             Action::CleanDisk { device } => self.clean(device),
@@ -222,13 +222,13 @@ impl Flow<'_> {
                 masters::wait(&self.brief, *cluster_id, *ready, self.cancel, self.pace)?;
             }
             Action::SetBootOrder { device } => {
-                warn(self.host.set_boot_order(device, self.cancel), "the firmware's boot order stays as it is");
+                warn(self.host.set_boot_order(device, self.cancel), "cannot set the firmware's boot order, continuing");
             }
             Action::CopyRegistryData { device } => self.copy_registry_data(device)?,
             Action::SkipMcoReboot { device, append_kargs } => {
                 let ignition = self.ignition.as_deref().unwrap_or_default();
                 let done = skip_mco_reboot(self.host, device, ignition, append_kargs, &self.pace.target, self.cancel);
-                warn(done, "the host will reboot once more after the installation");
+                warn(done, "cannot skip a reboot: the host will reboot once more after the installation");
             }
             Action::SendLogs { bootstrap } => self.send_logs(*bootstrap),
             Action::Reboot { delay_seconds, allowed } => self.reboot(Duration::from_secs(*delay_seconds), *allowed)?,
@@ -321,8 +321,8 @@ impl Flow<'_> {
         let request = &self.document.request;
         let asked =
             self.patient.session().put_logs_progress(request.infra_env_id, request.host_id, LogsState::Requested);
-        warn(asked, "the service was not told that logs come");
-        warn(self.host.send_logs(bootstrap), "going on without");
+        warn(asked, "cannot announce the logs to the service");
+        warn(self.host.send_logs(bootstrap), "cannot send the logs, continuing");
     }
 
     /// The delay and the words of docs/compatibility.md#reboot.
@@ -335,8 +335,8 @@ impl Flow<'_> {
         // The service must know of the reboot, or it takes the silence for a failure.
         self.reporter.flush(self.pace.flush, self.cancel);
         match (allowed, ironic) {
-            (false, _) => tracing::info!("installed; would reboot now, but that was not asked for"),
-            // Whoever started this host takes it from here, and our agent is not to go on asking for steps.
+            (false, _) => tracing::info!("installed; not rebooting, as the request does not allow it"),
+            // Ironic takes over from here, and our agent must stop asking for steps.
             (true, true) => {
                 let stop = ["--no-block", "stop", "agent.service"].map(OsStr::new);
                 self.host.run(Program::Systemctl, &stop, self.cancel).map_err(HostError::from)?;
@@ -354,14 +354,14 @@ impl Flow<'_> {
         match self.host.run(Program::Systemctl, &ask, self.cancel) {
             Ok(units) => units.contains(IRONIC_AGENT),
             Err(error) => {
-                tracing::debug!(error = &error as &dyn Error, "no {IRONIC_AGENT} then");
+                tracing::debug!(error = &error as &dyn Error, "cannot look for {IRONIC_AGENT}");
                 false
             }
         }
     }
 }
 
-/// Logs what stops nothing.
+/// Logs an error that stops nothing.
 fn warn<E: Error + 'static>(result: Result<(), E>, what: &str) {
     if let Err(error) = result {
         tracing::warn!(error = &error as &dyn Error, "{what}");

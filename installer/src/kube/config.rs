@@ -16,7 +16,7 @@ use ureq::{config::ConfigBuilder, typestate::AgentScope};
 /// A larger file is refused: real ones have some twenty kilobytes.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Why a kubeconfig is of no use. Nothing that is in it is told, but for the server.
+/// Why a kubeconfig can't be used. Of its contents only the server is shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It, or a file it names.
@@ -32,7 +32,7 @@ pub enum ConfigError {
     #[error("the {what} of the kubeconfig {} can't be used", path.display())]
     Unusable { path: PathBuf, what: &'static str },
     /// Something this client doesn't do.
-    #[error("the kubeconfig {} wants {what}, which this version does not do", path.display())]
+    #[error("the kubeconfig {} needs {what}, which is not supported", path.display())]
     Unsupported { path: PathBuf, what: &'static str },
 }
 
@@ -131,7 +131,7 @@ impl Kubeconfig {
         let lacks = |what| ConfigError::Lacks { path: path.to_owned(), what };
         let current = document.current_context.unwrap_or_default();
         let context =
-            find(document.contexts, &current).ok_or_else(|| lacks("context of the name it says is current"))?;
+            find(document.contexts, &current).ok_or_else(|| lacks("context with the name of its current-context"))?;
         let cluster = find(document.clusters, &context.cluster).ok_or_else(|| lacks("cluster of its context"))?;
         let user = if context.user.is_empty() {
             User::default()
@@ -174,7 +174,7 @@ impl Kubeconfig {
         let insecure = cluster.insecure_skip_tls_verify.unwrap_or_default();
         let server = cluster.server.trim_end_matches('/').to_owned();
         let config = Self { path: path.to_owned(), server, authority: ca, insecure, identity, token };
-        // What it trusts where it names nobody is read when it is needed.
+        // The default authorities are read when needed.
         if config.authority.is_some() {
             config.http()?;
         }
@@ -186,7 +186,7 @@ impl Kubeconfig {
         &self.server
     }
 
-    /// The token, if that is who we are.
+    /// The token, if it identifies us.
     pub(super) fn token(&self) -> Option<&Secret> {
         self.token.as_ref()
     }

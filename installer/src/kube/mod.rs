@@ -1,4 +1,4 @@
-//! A small client of the Kubernetes API: the few objects that tell how far a control plane is, and no watching.
+//! A small client of the Kubernetes API: the few objects that show a control plane's progress, and no watching.
 
 mod config;
 mod types;
@@ -27,11 +27,11 @@ const MAX_BYTES: u64 = 64 << 20;
 const MAX_LOG_BYTES: u64 = 32 << 20;
 /// Objects on one page of a list.
 const PAGE: u32 = 500;
-/// A list of more pages is that of a server gone wrong.
+/// Only a faulty server has a list of more pages.
 const MAX_PAGES: u32 = 200;
 /// How often a request that is under way looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of what a server says when it refuses, people get to see so much.
+/// The part of a server's refusal that is shown.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 /// Why the API did not answer as it should.
@@ -50,7 +50,7 @@ pub enum KubeError {
         /// Its reason, cut to a line.
         message: String,
     },
-    #[error("{method} {path}: no answer from the Kubernetes API at {server}")]
+    #[error("{method} {path}: no reply from the Kubernetes API at {server}")]
     Transport {
         method: Method,
         /// Request path, without query.
@@ -61,7 +61,7 @@ pub enum KubeError {
     },
     /// An answer of another form. What is in it may be secret.
     #[error(
-        "{method} {path}: the answer of {len} bytes is not what the Kubernetes API promises, at line {line}, column {column}"
+        "{method} {path}: the reply ({len} bytes) does not match the Kubernetes API, at line {line}, column {column}"
     )]
     Decode {
         /// Request method.
@@ -81,10 +81,10 @@ pub enum KubeError {
         /// Request path, without query.
         path: String,
     },
-    #[error("cancelled while the Kubernetes API was asked")]
+    #[error("cancelled during a request to the Kubernetes API")]
     Cancelled,
     /// No thread for the request.
-    #[error("cannot start the thread that asks the Kubernetes API")]
+    #[error("cannot start the thread for requests to the Kubernetes API")]
     Thread { source: std::io::Error },
 }
 
@@ -121,7 +121,7 @@ impl Client {
 
     /// As [`open`](Self::open), with `timeout` for each answer as a whole. Proxies are those of the environment.
     pub fn new(config: &Kubeconfig, timeout: Duration, cancel: &Cancel) -> Result<Self, ConfigError> {
-        // A redirect would take the token to somebody else.
+        // A redirect would send the token to another server.
         let http = config.http()?.timeout_global(Some(timeout)).max_redirects(0).max_redirects_will_error(false);
         Ok(Self {
             agent: api::http::build(http, ProxyVariables::from_env()),
@@ -166,7 +166,7 @@ impl Client {
         let path = format!("/api/v1/namespaces/{}/pods/{}/log", encode(namespace), encode(pod));
         let (since, limit) = (since.as_secs().to_string(), MAX_LOG_BYTES.to_string());
         let query = [("sinceSeconds", since.as_str()), ("limitBytes", &limit)];
-        // A server that knows no limits is one gone wrong.
+        // A server that ignores the limit is faulty.
         self.request(Method::GET, &path, &query, None, MAX_LOG_BYTES.saturating_mul(2))
     }
 
@@ -221,10 +221,10 @@ impl Client {
         let (sender, answer) = mpsc::channel();
         let ask = move || {
             let result = client.ask(method, path, &query.join("&"), body, max_bytes);
-            // Nobody listens any more once cancelled.
+            // Once cancelled there is no receiver.
             let _ = sender.send(result);
         };
-        // Not joined where it hangs: it ends by its own limit of time, and knows nothing that must be kept.
+        // Not joined where it hangs: it ends by its own timeout, and holds nothing of value.
         let thread = thread::Builder::new().name("kubernetes".into()).spawn(ask);
         let thread = thread.map_err(|source| KubeError::Thread { source })?;
         loop {

@@ -127,7 +127,7 @@ pub struct Event {
     pub metadata: Metadata,
 }
 
-/// A MachineConfig; that it is there is what counts.
+/// A MachineConfig; only its existence counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct MachineConfig {
     #[serde(default)]

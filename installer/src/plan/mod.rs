@@ -18,7 +18,7 @@ use std::{
 const READY_MASTERS: usize = 2;
 /// Attempts of writing the image when the cause may pass.
 const WRITE_ATTEMPTS: u32 = 3;
-/// A bootstrap host gives the control plane that it made so long to do without it (docs/compatibility.md#reboot).
+/// How long a bootstrap host lets the new control plane run before it leaves (docs/compatibility.md#reboot).
 const BOOTSTRAP_REBOOT_DELAY: Duration = Duration::from_secs(60);
 
 /// Where an image comes from.
@@ -40,7 +40,7 @@ fn public_url<S: Serializer>(url: &str, serializer: S) -> Result<S::Ok, S::Error
 /// Writing one disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ImageWrite {
-    /// The disk, as named by who asked; resolved just before writing.
+    /// The disk, as named in the request; resolved just before writing.
     pub device: PathBuf,
     /// Source.
     pub image: Image,
@@ -81,18 +81,18 @@ pub enum Action {
         stage: HostStage,
         info: String,
     },
-    /// Take down volumes, arrays and maps on a disk and wipe their signatures. A failure is told to the service, and the
-    /// installation goes on: the image writer refuses a disk that is in use.
+    /// Take down volumes, arrays and maps on a disk and wipe their signatures. A failure is reported to the service, and
+    /// the installation continues: the image writer refuses a disk that is in use.
     CleanDisk {
         device: PathBuf,
     },
     /// Apply the bootstrap config to the live system and start what it brings: the temporary control plane.
     StartBootstrap {
         cluster_id: ClusterId,
-        /// Nobody else will join.
+        /// No other host will join.
         single_node: bool,
     },
-    /// From now on tell the service of other hosts that fetch their config from this one.
+    /// From now on report other hosts that fetch their config from this one to the service.
     WatchConfiguring {
         cluster_id: ClusterId,
     },
@@ -111,7 +111,7 @@ pub enum Action {
     WriteImage(ImageWrite),
     /// Install into the running system's root.
     DeployToRoot(RootDeploy),
-    /// Wait until so many masters are done.
+    /// Wait until this many masters are done.
     WaitForMasters {
         cluster_id: ClusterId,
         ready: usize,
@@ -130,7 +130,7 @@ pub enum Action {
     CopyRegistryData {
         device: PathBuf,
     },
-    /// Wait until the control plane stands without this host.
+    /// Wait until the control plane runs without this host.
     WaitForControlPlane {
         cluster_id: ClusterId,
     },
@@ -166,8 +166,8 @@ pub enum PlanError {
     },
     #[error(transparent)]
     Args(#[from] ArgsError),
-    /// A role that is none.
-    #[error("role {0} can't be installed: the service must decide for bootstrap, master, arbiter or worker first")]
+    /// Not a role that can be installed.
+    #[error("role {0} can't be installed: the service must choose bootstrap, master, arbiter or worker first")]
     Role(HostRole),
 }
 
@@ -211,7 +211,7 @@ pub fn plan(request: &InstallRequest, reboot: bool, reboot_delay: Duration) -> R
     let args = args::parse(request.installer_args.as_deref())?;
     let coreos_image = request.coreos_image.clone().filter(|image| !image.is_empty());
     let device = || PathBuf::from(&request.boot_device);
-    // Their signatures are not to be wiped, whether the service says so too or not.
+    // Their signatures must not be wiped, whether the service says so too or not.
     let keeps_partitions = !(args.changes.save_partlabels.is_empty() && args.changes.save_partindexes.is_empty());
     let cluster_id = request.cluster_id;
     let report = |stage, info: &str| Action::Report { stage, info: info.to_owned() };

@@ -54,7 +54,7 @@ impl fmt::Display for Action {
             Self::Report { stage, info } if info.is_empty() => write!(f, "report '{stage}'"),
             Self::Report { stage, info } => write!(f, "report '{stage}', {info}"),
             Self::CleanDisk { device } => {
-                write!(f, "take down what is on {} and wipe its signatures", device.display())
+                write!(f, "take down the devices on {} and wipe its signatures", device.display())
             }
             Self::StartBootstrap { cluster_id, single_node } => {
                 let alone = if *single_node { ", for this node alone" } else { "" };
@@ -72,7 +72,7 @@ impl fmt::Display for Action {
             Self::DeployToRoot(deploy) => deploy.fmt(f),
             Self::WaitForMasters { ready, .. } => write!(f, "wait until {ready} masters are done"),
             Self::SkipMcoReboot { device, .. } => {
-                write!(f, "put the cluster's version of the system on {}, if it can be had", device.display())
+                write!(f, "put the cluster's version of the system on {}, if available", device.display())
             }
             Self::SetBootOrder { device } => {
                 write!(f, "make the firmware start from {}", device.display())
@@ -80,7 +80,7 @@ impl fmt::Display for Action {
             Self::CopyRegistryData { device } => {
                 write!(f, "copy the registry's data to {}, if the live medium has one", device.display())
             }
-            Self::WaitForControlPlane { .. } => f.write_str("wait until the control plane stands without this host"),
+            Self::WaitForControlPlane { .. } => f.write_str("wait until the control plane runs without this host"),
             Self::SendLogs { bootstrap: false } => f.write_str("send this host's logs to the service"),
             Self::SendLogs { bootstrap: true } => {
                 f.write_str("send this host's logs to the service, with those of the bootstrap")
@@ -89,7 +89,7 @@ impl fmt::Display for Action {
                 write!(f, "report 'Rebooting' and reboot after {delay_seconds} s")
             }
             Self::Reboot { .. } => {
-                f.write_str("report 'Rebooting' and leave the machine running (rebooting was not asked for)")
+                f.write_str("report 'Rebooting' and leave the machine running (reboot not requested)")
             }
         }
     }

@@ -184,7 +184,7 @@ fn the_clusters_own_system_comes_before_the_boot_order() {
 }
 
 #[test]
-fn a_shown_plan_says_which_partitions_are_kept() {
+fn a_shown_plan_lists_the_partitions_to_keep() {
     let args = r#"["--save-partlabel","data*,var","--save-partindex","5-","--image-file","/i"]"#;
     let plan = planned(&InstallRequest { installer_args: Some(args.into()), ..request() }).unwrap().to_string();
     let expected = "6. DESTROY the contents of /dev/disk/by-id/wwn-0x5000 except partitions named 'data*' or named 'var' \

@@ -11,12 +11,12 @@ use std::{
 /// Turn an installed node back into a host that can be discovered
 ///
 /// The service does this to hosts that leave a cluster: `download` puts the discovery system's kernel and initramfs on the node's
-/// boot file system, with a loader entry that comes first; `reboot` boots it. The node's own system stays as it is.
+/// boot file system, with a loader entry that comes first; `reboot` boots it. The installed system is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A request is {\"request\": {\"kernel_url\", \"initrd_url\", \"rootfs_url\", \"host_fs_mount_dir\"}, \"ca_cert\": PATH, \
-\"insecure\": false} for download, and {\"request\": {\"host_fs_mount_dir\"}, \"reboot\": true} for reboot, which without \
-\"reboot\" refuses. host_fs_mount_dir is where the node's root is mounted, / on the node itself.
+\"insecure\": false} for download, and {\"request\": {\"host_fs_mount_dir\"}, \"reboot\": true} for reboot, which is \
+refused without \"reboot\". host_fs_mount_dir is where the node's root is mounted, / on the node itself.
 
 Exit codes:
   0  done
@@ -33,7 +33,7 @@ pub struct Reclaim {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make the node boot into discovery the next time
+    /// Make the node boot into discovery next time
     Download(Request),
     /// Reboot the node
     Reboot(Request),
@@ -44,8 +44,8 @@ struct Request {
     /// JSON file, or standard input with '-'
     #[arg(long, value_name = "PATH")]
     request: PathBuf,
-    /// Directory that files are downloaded to before they go to the boot file system; made if it is missing, refused
-    /// if others can look into it
+    /// Directory for downloads before they go to the boot file system; created if missing, refused if other users can
+    /// access it
     #[arg(long, value_name = "DIR", default_value = "/run/landfall/reclaim")]
     scratch: PathBuf,
 }

@@ -39,17 +39,17 @@ pub enum DownloadError {
     Broken {
         /// Without what may be secret.
         url: String,
-        /// So many are kept for the next attempt.
+        /// This many are retained for the next attempt.
         bytes: u64,
         source: io::Error,
     },
-    /// It can't be what it should be.
+    /// It can't be the right file.
     #[error("{url} has more than {MAX_BYTES} bytes")]
     TooLarge {
         /// Without what may be secret.
         url: String,
     },
-    #[error("cannot keep what came from {url}")]
+    #[error("cannot store the download from {url}")]
     Write {
         /// Without what may be secret.
         url: String,

@@ -27,7 +27,7 @@ impl Architecture {
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
     /// It would end the quotes or the line.
-    #[error("rootfs_url {url} has the character {character:?} in it, which can't stand in a kernel argument")]
+    #[error("rootfs_url {url} contains {character:?}, which a kernel argument can't contain")]
     Character {
         /// Without what may be secret.
         url: String,
@@ -59,7 +59,7 @@ pub fn loader_entry(rootfs_url: &str, architecture: Architecture) -> Result<Stri
     ))
 }
 
-/// What zipl is told to boot with: the options of `entry`, and what of the node's own `command_line` brings its network and
+/// What zipl gets to boot with: the options of `entry`, and what of the node's own `command_line` brings its network and
 /// disks up.
 pub fn zipl_options(entry: &str, command_line: &str) -> Result<String, EntryError> {
     let options = entry.lines().find_map(|line| line.strip_prefix("options ")).ok_or(EntryError::NoOptions)?;

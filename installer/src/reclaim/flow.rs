@@ -42,21 +42,21 @@ pub enum ReclaimError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// Not the root of a node.
-    #[error("host_fs_mount_dir {} must be an absolute path of a directory with boot in it", path.display())]
+    #[error("host_fs_mount_dir {} must be the absolute path of a directory that contains boot", path.display())]
     NoNode { path: PathBuf },
     #[error("cannot make the directory {}", path.display())]
     Directory { path: PathBuf, source: io::Error },
-    /// Somebody else could change what is in it.
+    /// Another user could change its contents.
     #[error(
-        "{} belongs to user {uid} and has mode {mode:o}: what is downloaded would not be safe there. Remove it, or name another \
+        "{} belongs to user {uid} and has mode {mode:o}: downloads would not be safe there. Remove it, or choose another \
          directory with --scratch",
         path.display()
     )]
     Foreign { path: PathBuf, uid: u32, mode: u32 },
-    #[error("cannot put {} in its place", path.display())]
+    #[error("cannot put {} in place", path.display())]
     Place { path: PathBuf, source: io::Error },
     /// Also after the rollback was removed.
-    #[error("the boot file system at {} has {free_bytes} bytes left, and {needed_bytes} are needed", boot.display())]
+    #[error("the boot file system at {} has {free_bytes} bytes free, but {needed_bytes} are needed", boot.display())]
     NoSpace { boot: PathBuf, free_bytes: u64, needed_bytes: u64 },
 }
 
@@ -96,14 +96,14 @@ pub fn download(
     let entry = loader_entry(&request.rootfs_url, architecture)?;
     let [kernel, initrd, entry_path] = places.files();
     if [&kernel, &initrd, &entry_path].iter().all(|target| target.is_file()) {
-        tracing::info!(boot = %places.boot.display(), "everything is there already");
+        tracing::info!(boot = %places.boot.display(), "everything is already in place");
         return Ok(());
     }
     patiently(pace.retry, "prepare the boot file system", || prepare(&places, host))?;
     private_directory(scratch)?;
     let mut downloads = Vec::new();
     for (url, target) in [(&request.kernel_url, kernel), (&request.initrd_url, initrd)] {
-        // Without a name nobody else can put anything in its place, and it goes with this process.
+        // Without a name no other process can replace it, and it goes with this process.
         let file = tempfile::tempfile_in(scratch)
             .map_err(|source| ReclaimError::Directory { path: scratch.to_owned(), source })?;
         let mut download = Download::new(http, url, file, pace.attempt)?;
@@ -159,7 +159,7 @@ fn prepare(places: &Places, host: &dyn Host) -> Result<(), ReclaimError> {
     Ok(())
 }
 
-/// Makes a directory that nobody else can look into. One that is there must be this user's.
+/// Makes a directory that no other user can access. An existing one must be this user's.
 fn private_directory(path: &Path) -> Result<(), ReclaimError> {
     let failed = |source| ReclaimError::Directory { path: path.to_owned(), source };
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
@@ -178,7 +178,7 @@ fn private_directory(path: &Path) -> Result<(), ReclaimError> {
     Ok(())
 }
 
-/// Sees to it that there is more space than the files need.
+/// Ensures more space than the files need.
 fn make_room(places: &Places, host: &dyn Host, needed_bytes: u64) -> Result<(), ReclaimError> {
     if host.free_bytes(&places.boot)? > needed_bytes {
         return Ok(());

@@ -18,7 +18,7 @@ pub trait Host {
     fn make_writable(&self, boot: &Path) -> Result<(), HostError>;
     /// Bytes that can still be written to the file system at `boot`.
     fn free_bytes(&self, boot: &Path) -> Result<u64, HostError>;
-    /// Removes what the node keeps to go back to an older system.
+    /// Removes the node's rollback deployment.
     fn remove_rollback(&self) -> Result<(), HostError>;
     /// Writes the boot record of the discovery kernel with these options (s390x).
     fn write_boot_record(&self, options: &str) -> Result<(), HostError>;
@@ -85,7 +85,7 @@ impl Host for NodeHost {
         std::fs::read_to_string("/proc/cmdline").map_err(|source| HostError::CommandLine { source })
     }
 
-    /// A process of its own tells the node's systemd, which is PID 1 here too, and reboots by reboot(2) where there is none.
+    /// A separate process asks the node's systemd, which is PID 1 here too, and reboots by reboot(2) where there is none.
     fn reboot(&self) -> Result<(), HostError> {
         if !self.allow_reboot {
             return Err(HostError::RebootNotAllowed);

@@ -15,5 +15,5 @@ pub use entry::{Architecture, EntryError, loader_entry, zipl_options};
 pub use flow::{Pace, ReclaimError, download, reboot};
 pub use host::{Host, HostError, NodeHost};
 
-/// What the service is told of a success.
+/// What is reported to the service on success.
 pub const DOWNLOADED: &str = "Successfully downloaded boot artifacts";

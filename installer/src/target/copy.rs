@@ -110,7 +110,7 @@ impl Copy<'_> {
 
     fn file(&mut self, from: &Path, to: &Path, meta: &Metadata) -> Result<(), TargetError> {
         let mut source = File::open(from).map_err(failed("open", from))?;
-        // Nobody else's until it has its own mode.
+        // Private until it has its own mode.
         let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
         let mut target = options.map_err(failed("make", to))?;
         loop {

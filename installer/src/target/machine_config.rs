@@ -30,7 +30,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum MachineConfigError {
     /// Not JSON, or not of its form.
-    #[error("{what} is not what it should be")]
+    #[error("{what} is invalid")]
     Json { what: &'static str, source: serde_json::Error },
     #[error("the host's Ignition config has no {0}")]
     Missing(&'static str),
@@ -60,7 +60,7 @@ pub enum MachineConfigError {
     Cancelled,
 }
 
-/// What the system is to be.
+/// The wanted system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MachineConfig {
     /// Container image of it.
@@ -93,7 +93,7 @@ pub(super) fn wait(ignition: &[u8], pace: &Pace, cancel: &Cancel) -> Result<Mach
         if started.elapsed() >= pace.patience {
             return Err(error);
         }
-        tracing::info!(error = &error as &dyn Error, "the cluster's config for this host is not there yet");
+        tracing::info!(error = &error as &dyn Error, "the cluster's config for this host is not available yet");
         if cancel.sleep(pace.poll) {
             return Err(MachineConfigError::Cancelled);
         }
@@ -130,7 +130,7 @@ fn get(config: &Value, url: &str) -> Result<Vec<u8>, MachineConfigError> {
     let failed = |source| MachineConfigError::Fetch { url: public(), source: Box::new(source) };
     let request = agent.get(url).config().http_status_as_error(false).timeout_global(Some(REQUEST_LIMIT)).build();
     let mut answer = request.header("Accept", ACCEPT).call().map_err(failed)?;
-    // Whatever the status: what has no machine config in it is no answer.
+    // Whatever the status: a reply without a machine config is not an answer.
     answer.body_mut().with_config().limit(MAX_CONFIG_BYTES).read_to_vec().map_err(failed)
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn copy_registry_data(
             disk.mounted(&[(ROOT, at)], inside).map_err(TargetError::from).and_then(|result| result)
         })
     };
-    // Who is told stays in this thread; the mounts are another's.
+    // The callback stays in this thread; the mounts are another's.
     thread::scope(|scope| {
         let copying = scope.spawn(run);
         percents.into_iter().for_each(on_percent);

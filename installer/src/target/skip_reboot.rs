@@ -16,8 +16,8 @@ use std::{
 const AUTH_FILE: &str = "/root/.docker/config.json";
 const PLATFORM: &str = "ignition.platform.id=";
 
-/// Does it. `ignition` is the host's config, `append_kargs` what the kernel on the disk was given. An error is one to go on after: the
-/// host then reboots once more by itself.
+/// Does it. `ignition` is the host's config, `append_kargs` what the kernel on the disk was given. After an error the
+/// installation continues: the host then reboots once more by itself.
 pub(crate) fn skip_mco_reboot(
     host: &dyn Host,
     device: &Path,
@@ -30,7 +30,7 @@ pub(crate) fn skip_mco_reboot(
         return Ok(());
     }
     let config = machine_config::wait(ignition, pace, cancel)?;
-    tracing::info!(image = config.os_image_url, "the cluster's own version of the system goes on the disk");
+    tracing::info!(image = config.os_image_url, "putting the cluster's own version of the system on the disk");
     let disk = thrice(pace, cancel, || WrittenDisk::open(device))?;
     let layout = disk.layout()?;
     let root = layout.partition(ROOT);
@@ -73,7 +73,7 @@ impl Permissive {
         let path = root.join("sys/fs/selinux/enforce");
         let enforcing = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
         if enforcing && let Err(error) = fs::write(&path, "0").map_err(failed("write", &path)) {
-            tracing::warn!(error = &error as &dyn Error, "SELinux goes on enforcing");
+            tracing::warn!(error = &error as &dyn Error, "cannot switch SELinux to permissive mode");
             return Self(None);
         }
         Self(enforcing.then_some(path))
@@ -84,7 +84,7 @@ impl Drop for Permissive {
     fn drop(&mut self) {
         let Some(path) = &self.0 else { return };
         if let Err(error) = fs::write(path, "1").map_err(failed("write", path)) {
-            tracing::warn!(error = &error as &dyn Error, "SELinux does not enforce");
+            tracing::warn!(error = &error as &dyn Error, "cannot switch SELinux back to enforcing mode");
         }
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ostree_is_told_image_arguments_and_stateroot() {
+    fn ostree_gets_image_arguments_and_stateroot() {
         let config = MachineConfig { os_image_url: "quay.io/os@sha256:1".into(), kernel_arguments: vec!["a=1".into()] };
         let line = |cmdline| {
             let args = deploy_args(Path::new("/mnt"), &config, cmdline, &["ip=dhcp".into()]);

@@ -94,7 +94,7 @@ fn what_is_missing_is_named() {
     let error = |config: &[u8]| machine_config::fetch(config).unwrap_err().to_string();
     let merged = |config: Value| error(&pointer(&data(config.to_string().as_bytes())));
     assert_eq!(error(b"{}"), "the host's Ignition config has no config to be merged");
-    assert_eq!(error(b"x"), "the host's Ignition config is not what it should be");
+    assert_eq!(error(b"x"), "the host's Ignition config is invalid");
     assert_eq!(error(&pointer("data:;base64,%")), "the config to be merged is not a good data URL");
     assert_eq!(
         error(&pointer("s3://bucket/x?key=secret")),
@@ -132,7 +132,7 @@ fn free_space_is_counted_as_the_real_installer_counts_it() {
 }
 
 #[test]
-fn every_five_percent_are_told_and_the_last_once() {
+fn every_five_percent_are_reported_and_the_last_once() {
     let mut steps = space::Steps::default();
     let percents: Vec<_> = (0..=1000).chain([1000, 1001]).filter_map(|done| steps.report(done, 1000)).collect();
     assert_eq!(percents, (1..=20).map(|step| step * 5).collect::<Vec<_>>());

@@ -38,16 +38,17 @@ fn append(host: &FakeHost<'_>, at: &str, text: &str) {
 }
 
 fn reports(requests: &[Request]) -> Vec<String> {
-    let told = requests.iter().filter(|r| r.ends_with("PUT", "/progress"));
-    told.map(|r| {
-        let host = r.path.split('/').nth(5).unwrap().chars().last().unwrap();
-        format!("{host} {}", r.body["current_stage"].as_str().unwrap())
-    })
-    .collect()
+    let reports = requests.iter().filter(|r| r.ends_with("PUT", "/progress"));
+    reports
+        .map(|r| {
+            let host = r.path.split('/').nth(5).unwrap().chars().last().unwrap();
+            format!("{host} {}", r.body["current_stage"].as_str().unwrap())
+        })
+        .collect()
 }
 
 #[test]
-fn each_host_is_told_of_once_from_whichever_log_and_the_thread_ends_by_itself() {
+fn each_host_is_reported_once_from_any_log_and_the_thread_ends_by_itself() {
     let mut hosts: Vec<_> =
         (1..=7).map(|number| member(number, if number == 4 { "worker" } else { "master" })).collect();
     hosts[4]["status"] = "disabled".into();
@@ -59,9 +60,9 @@ fn each_host_is_told_of_once_from_whichever_log_and_the_thread_ends_by_itself() 
     let watcher = Watcher::start(host.root.path(), &setup.context(), &Cancel::default()).unwrap();
     let wait = |count: usize| reports(&service.wait_for("a report", |requests| reports(requests).len() >= count));
     // Its own request is no news; half a line is none.
-    let own = line("master", "10.0.0.1");
+    let first = line("master", "10.0.0.1");
     let second = line("master", "10.0.0.2");
-    append(&host, LOG, &format!("{own}{}", &second[..90]));
+    append(&host, LOG, &format!("{first}{}", &second[..90]));
     thread::sleep(Duration::from_millis(20));
     append(&host, LOG, &second[90..]);
     assert_eq!(wait(1), ["2 Configuring"]);

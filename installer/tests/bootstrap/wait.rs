@@ -163,7 +163,7 @@ fn each_wait_ends_by_what_it_waits_for_and_in_order() {
     host.says("systemctl show -P ActiveState progress.service", "active");
     let setup = Setup::new(&service, |_| {});
     let stages = Shared::new(Vec::<String>::new());
-    let (seen, machine, world, told) = (stages.clone(), host.clone(), state.clone(), service.clone());
+    let (seen, machine, world, requests_to) = (stages.clone(), host.clone(), state.clone(), service.clone());
     // Makes each thing happen some time after it is waited for.
     let director = thread::spawn(move || {
         let later = || thread::sleep(Duration::from_millis(15));
@@ -197,7 +197,7 @@ fn each_wait_ends_by_what_it_waits_for_and_in_order() {
                 json!({"metadata": {"name": "assisted-installer-controller-x7"}, "status": {"phase": "Running"}}),
             ]
         });
-        told.wait_for("the controller's logs", |requests| requests.iter().any(|r| r.method == "POST"));
+        requests_to.wait_for("the controller's logs", |requests| requests.iter().any(|r| r.method == "POST"));
         world.change(|plane| plane.has_event = true);
         later();
         world.change(|plane| plane.machine_configs = vec!["rendered-1"]);
@@ -224,7 +224,7 @@ fn each_wait_ends_by_what_it_waits_for_and_in_order() {
 }
 
 #[test]
-fn hosts_are_told_to_have_joined_once_and_only_where_that_is_news() {
+fn joined_hosts_are_reported_once_and_only_if_that_is_news() {
     let (_, _plane, host) = all_done();
     let mut hosts = cluster();
     hosts["hosts"][1]["status"] = "installed".into();
@@ -247,7 +247,7 @@ fn hosts_are_told_to_have_joined_once_and_only_where_that_is_news() {
 }
 
 #[test]
-fn a_node_nobody_knows_counts_after_the_service_was_asked_again() {
+fn an_unknown_node_counts_after_the_service_was_asked_again() {
     let (state, _plane, host) = all_done();
     state.change(|plane| plane.masters[0] = node("stranger", "10.9.9.9", true));
     let known = Shared::new(cluster());
@@ -284,7 +284,7 @@ fn arbiters_are_awaited_where_there_are_to_be_any() {
 }
 
 #[test]
-fn a_taint_that_nobody_else_takes_off_is_taken_off() {
+fn a_taint_that_would_stay_is_removed() {
     for (platform, expected) in [("nutanix", 1), ("vsphere", 1), ("baremetal", 0)] {
         let (state, plane, host) = all_done();
         let mut tainted = node("node-1", "10.0.0.1", false);

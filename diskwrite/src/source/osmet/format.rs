@@ -22,12 +22,12 @@ pub enum OsmetFormatError {
     Read { field: &'static str, source: io::Error },
     #[error("not an OSMET file: it starts with {found:02x?}")]
     Magic { found: [u8; 8] },
-    #[error("incompatible OSMET file version {found}, only {VERSION} is known")]
+    #[error("incompatible OSMET file version {found}, only {VERSION} is supported")]
     Version { found: u64 },
-    #[error("its {field} is {found}, at most {limit} makes sense")]
+    #[error("its {field} is {found}, more than the limit of {limit}")]
     Size { field: &'static str, found: u64, limit: u64 },
     /// Not a number of the encoding.
-    #[error("its {field} starts with byte {found}, which starts no number")]
+    #[error("its {field} starts with byte {found}, which does not start a number")]
     Number { field: &'static str, found: u8 },
     /// Not UTF-8.
     #[error("its {field} is not text")]

@@ -33,14 +33,14 @@ fn refuses_other_headers() {
         error(&bytes)
     };
     assert!(patched(0, b'o').starts_with("not an OSMET file"));
-    assert_eq!(patched(8, 2), "incompatible OSMET file version 2, only 1 is known");
-    assert_eq!(patched(8, 254), "its version starts with byte 254, which starts no number");
+    assert_eq!(patched(8, 2), "incompatible OSMET file version 2, only 1 is supported");
+    assert_eq!(patched(8, 254), "its version starts with byte 254, which does not start a number");
     assert_eq!(patched(10, 0xFF), "its program version is not text");
     assert_eq!(error(&good[..good.len() - 1]), "cannot read its architecture");
     let long = [&b"OSMET\0\0\0\x01"[..], &made::number(4097)].concat();
-    assert_eq!(error(&long), "its program version is 4097, at most 4096 makes sense");
+    assert_eq!(error(&long), "its program version is 4097, more than the limit of 4096");
     let sector = [&b"OSMET\0\0\0\x01\0"[..], &made::number(1 << 32)].concat();
-    assert_eq!(error(&sector), "its sector size is 4294967296, at most 4294967295 makes sense");
+    assert_eq!(error(&sector), "its sector size is 4294967296, more than the limit of 4294967295");
 }
 
 #[test]
@@ -57,15 +57,15 @@ fn refuses_mappings_out_of_order() {
     assert!(error(&[(0, 100, vec![extent(90, u64::MAX)])], 200).contains("ends at byte 18446744073709551615"));
     assert!(error(&[(0, 100, vec![]), (99, 120, vec![])], 200).starts_with("its partition 1 starts at byte 99"));
     assert!(error(&[(100, 99, vec![])], 200).starts_with("its partition 0 starts at byte 100"));
-    assert_eq!(error(&[(0, 100, vec![])], 99), "its last partition's end is 100, at most 99 makes sense");
+    assert_eq!(error(&[(0, 100, vec![])], 99), "its last partition's end is 100, more than the limit of 99");
 }
 
 #[test]
 fn counts_are_bounded_before_memory_is_taken() {
     let error = |bytes: Vec<u8>| index(&mut &bytes[..]).unwrap_err().to_string();
-    assert_eq!(error(made::number(129)), "its number of partitions is 129, at most 128 makes sense");
+    assert_eq!(error(made::number(129)), "its number of partitions is 129, more than the limit of 128");
     let many = [vec![1, 0, 100], made::number((1 << 20) + 1)].concat();
-    assert_eq!(error(many), "its number of mappings is 1048577, at most 1048576 makes sense");
+    assert_eq!(error(many), "its number of mappings is 1048577, more than the limit of 1048576");
 }
 
 proptest! {

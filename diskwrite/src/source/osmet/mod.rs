@@ -68,7 +68,7 @@ pub enum OsmetError {
 /// An image inside the live system. It is as trustworthy as the system that runs, so nothing else need vouch for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Osmet {
-    /// The file that tells how it is put together.
+    /// The file that describes how it is put together.
     pub path: PathBuf,
     /// The ostree repository that has its files.
     pub repo: PathBuf,

@@ -22,7 +22,7 @@ pub(crate) enum XzError {
     #[error("a block header is damaged or of an unknown kind")]
     BlockHeader,
     #[error(
-        "it needs a dictionary of {needed} bytes, which is above the memory limit of {limit} bytes, by what is available here"
+        "it needs a dictionary of {needed} bytes, above the memory limit of {limit} bytes, set by the available memory"
     )]
     Memory {
         /// As its block header says.
@@ -31,16 +31,16 @@ pub(crate) enum XzError {
         limit: u64,
     },
     /// The start of a chunk of LZMA2.
-    #[error("a chunk begins with {0:#04x}, which means nothing")]
+    #[error("a chunk begins with the invalid byte {0:#04x}")]
     Chunk(u8),
     /// Unpacked, it is larger than anything.
-    #[error("its size is beyond all bounds")]
+    #[error("its size is out of range")]
     Size,
     /// The list of blocks at the end.
-    #[error("the index does not list the blocks that came")]
+    #[error("the index does not match the blocks")]
     Index,
     /// Its last 12 bytes.
-    #[error("the stream footer is damaged or does not fit the stream")]
+    #[error("the stream footer is damaged or does not match the stream")]
     Footer,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn stream_footer(footer: &[u8], header: &[u8], index_bytes: u64) -> R
 pub(super) struct BlockHeader {
     /// Memory the block's decoder needs for its dictionary, in bytes.
     pub dict_bytes: u64,
-    /// The packed size in bytes, when it is told.
+    /// The packed size in bytes, if given.
     pub packed_bytes: Option<u64>,
 }
 
@@ -151,7 +151,7 @@ pub(super) struct Number {
 impl Number {
     /// Adds a byte; the value, if that was the last.
     pub(super) fn push(&mut self, byte: u8) -> Result<Option<u64>, XzError> {
-        // No number ends in a byte that adds nothing to it, and none has a tenth.
+        // No number ends in a zero byte, and none has a tenth byte.
         if (byte == 0 && self.bits > 0) || self.bits >= 63 {
             return Err(XzError::Index);
         }

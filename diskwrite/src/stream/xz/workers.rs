@@ -32,7 +32,7 @@ const SPARED_BYTES: u64 = 256 << 20;
 const PEAK_BYTES: u64 = 320 << 20;
 /// Packed data held at most: at the next block's start while the last but one is unpacked.
 const HELD_BYTES: u64 = 128 << 20;
-/// The least of packed data to be held, so that reading goes on while blocks are unpacked.
+/// The least of packed data to be held, so that reading continues while blocks are unpacked.
 const LEAST_HELD_BYTES: u64 = 64 << 20;
 
 /// Some bytes of a block.
@@ -43,7 +43,7 @@ enum Piece {
     End(u64),
 }
 
-/// A block to be unpacked. If its pieces stop before [`Piece::End`], somebody else knows why.
+/// A block to be unpacked. If its pieces stop before [`Piece::End`], another thread knows why.
 struct Job {
     /// Where in the image it goes, and where in the stream it was.
     offset: u64,
@@ -145,7 +145,7 @@ impl<'scope, 'env> Stage<'scope, 'env> {
                 return Err(corrupt(error, job.packed_offset));
             }
             if header.dict_bytes > DICT_BYTES {
-                tracing::info!(dictionary_mib = header.dict_bytes >> 20, "the image takes much memory to unpack");
+                tracing::info!(dictionary_mib = header.dict_bytes >> 20, "unpacking this image takes a lot of memory");
             }
             self.workers = Some(self.hire(header)?);
         }
@@ -219,7 +219,7 @@ fn bytes(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// One worker's life. What fails is told to the writer at once: the stage may be waiting for the source.
+/// One worker's life. A failure is reported to the writer at once: the stage may be waiting for the source.
 fn work(
     queue: &Mutex<Receiver<Job>>,
     stream_header: &[u8],

@@ -142,7 +142,7 @@ fn memory_is_shared_out_within_its_bound() {
 
 /// The first failure is told, not what it makes of the workers.
 #[test]
-fn truncation_amid_work_is_told_as_such() {
+fn truncation_amid_work_is_reported_as_such() {
     let packed = tool(&large(24 << 20), &["-T2", "--block-size=8MiB"]);
     for cut in [1, 100, packed.len() / 3, packed.len() / 2] {
         let len = packed.len() - cut;
