@@ -89,7 +89,7 @@ pub enum InterfacesError {
     #[error("cannot list the network interfaces")]
     List { source: io::Error },
     /// Asked for by name, but not there.
-    #[error("there is no network interface '{name}' here, only {present}")]
+    #[error("no network interface '{name}'; this host has {present}")]
     Missing {
         name: String,
         /// Those there are, comma-separated.
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(names(&Selection::Automatic), ["ens3", "bond0", "bond0.7", "gone"]);
         assert_eq!(names(&Selection::Named(vec!["br0".into(), "ens4".into(), "br0".into()])), ["br0"]);
         let error = outgoing(&all[..2], &Selection::Named(vec!["eno1".into()]), root.path()).unwrap_err();
-        assert_eq!(error.to_string(), "there is no network interface 'eno1' here, only lo, ens3");
+        assert_eq!(error.to_string(), "no network interface 'eno1'; this host has lo, ens3");
     }
 
     #[test]

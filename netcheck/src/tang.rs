@@ -50,7 +50,7 @@ pub enum RequestError {
         source: serde_json::Error,
     },
     /// Nobody binds a disk to so many.
-    #[error("{count} Tang servers are to be asked; {MAX_SERVERS} at most can be")]
+    #[error("{count} Tang servers to ask; the limit is {MAX_SERVERS}")]
     TooMany { count: usize },
 }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(error(r#"{"tang_servers":""}"#), inside);
         let many = |count: usize| format!(r#"{{"tang_servers":"[{{}}{}]"}}"#, ",{}".repeat(count - 1));
         assert_eq!(from_json(many(100).as_bytes()).unwrap().len(), 100);
-        assert_eq!(error(&many(101)), "101 Tang servers are to be asked; 100 at most can be");
+        assert_eq!(error(&many(101)), "101 Tang servers to ask; the limit is 100");
     }
 
     #[test]

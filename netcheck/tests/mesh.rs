@@ -450,7 +450,7 @@ fn an_interface_that_is_not_there_is_named() {
     let a = segment.host("a", A, &[]);
     let options = MeshOptions { interfaces: Selection::Named(vec!["ens9".into()]), ..options() };
     let error = a.namespace.enter(|| connectivity(&[], &options)).unwrap_err();
-    assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
+    assert_eq!(error.to_string(), "no network interface 'ens9'; this host has lo, ens3");
 }
 
 #[test]

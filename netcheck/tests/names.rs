@@ -125,7 +125,7 @@ fn unbound_is_understood() {
     assert_eq!(big[0].v4.len(), 100, "they come over TCP");
     let no_such_name = format!("the name no.lab does not exist: {SERVER}:53 knows none of no.lab., no.lab.lab.");
     assert_eq!(lab.addresses(&names, "no.lab"), Err(no_such_name));
-    let no_address = format!("the name text.lab exists, but has no address, by {SERVER}:53");
+    let no_address = format!("the name text.lab exists but has no address, according to {SERVER}:53");
     assert_eq!(lab.addresses(&names, "text.lab."), Err(no_address.replace("text.lab", "text.lab.")));
     assert_eq!(lab.addresses(&names, "x.never."), Err(format!("cannot resolve x.never.: {}", refusal("x.never."))));
     let silence = ["A", "AAAA"].map(|kind| format!("{SERVER}:53 asked for {kind} of x.mute.: no answer in time"));

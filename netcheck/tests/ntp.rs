@@ -397,9 +397,9 @@ fn replies_that_are_none_are_told_apart() {
     let silent = "chronyd was timed out after 1 seconds: no answer to 2 N_SOURCES requests at /run/chrony/chronyd.sock";
     assert_eq!(error(|_| vec![]), silent);
     let garbage = error(|_| vec![vec![0; 7]]);
-    assert_eq!(garbage, format!("{silent}; what came last was 7 bytes that are not a reply of chronyd"));
+    assert_eq!(garbage, format!("{silent}; last received: 7 bytes that are not a reply of chronyd"));
     let other = error(|request| vec![answer(&[&request[..8], &[1, 2, 3, 4], &request[12..]].concat(), 2, 0, &[0; 4])]);
-    let seen = "what came last was a reply to another request (command 14, sequence number 0x1020304)";
+    let seen = "last received: a reply to another request (command 14, sequence number 0x1020304)";
     assert_eq!(other, format!("{silent}; {seen}"));
 }
 
@@ -472,8 +472,8 @@ fn nobody_at_all_is_an_error_that_says_what_to_do() {
     let error = synchronized(&host, &[], &options_in(directory.path())).unwrap_err().to_string();
     let socket = directory.path().join("chronyd.sock").display().to_string();
     let expected = format!(
-        "no chronyd answers ({socket}: No such file or directory (os error 2); UDP 127.0.0.1:323: Connection refused (os error \
-         111)), so nothing keeps this host's clock right: start it (systemctl start chronyd), or name servers to compare the \
+        "chronyd does not answer ({socket}: No such file or directory (os error 2); UDP 127.0.0.1:323: Connection refused (os error \
+         111)), so nothing synchronises this host's clock: start it (systemctl start chronyd), or name servers to compare the \
          clock with"
     );
     assert_eq!(error, expected);

@@ -249,7 +249,7 @@ fn what_cannot_be_swept_is_named() {
     assert_eq!(error(&["192.0.2.0/24", "198.51.100.0/24"], &options()), far);
     let hurried = SweepOptions { packets_per_second: 100, deadline: Duration::from_millis(500), ..options() };
     let late = error(&["10.0.0.0/24"], &hurried);
-    assert!(late.starts_with("the sweep was not done after 500ms ("), "{late}");
+    assert!(late.starts_with("the sweep did not finish within 500ms ("), "{late}");
     a.namespace.ip("link set ens3 down");
     assert_eq!(error(&["10.0.0.0/24"], &options()), "cannot sweep 10.0.0.0/24: ens3 has no link");
 }

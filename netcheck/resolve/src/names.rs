@@ -56,13 +56,13 @@ pub enum LookupError {
         /// The absolute names that it may stand for.
         tried: Vec<String>,
     },
-    #[error("the name {name} exists, but has no address, by {server}")]
+    #[error("the name {name} exists but has no address, according to {server}")]
     NoAddress {
         name: String,
         /// The server that said so.
         server: SocketAddr,
     },
-    #[error("the name {name} is an alias of {target}, which has no address, by {server}")]
+    #[error("the name {name} is an alias of {target}, which has no address, according to {server}")]
     DanglingAlias {
         name: String,
         /// The end of the chain of aliases.

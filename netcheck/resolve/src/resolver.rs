@@ -27,7 +27,7 @@ const MAX_LIMIT: Duration = Duration::from_secs(3600);
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A file that is there and can't be read.
-    #[error("cannot read {}, which says how names are looked up", path.display())]
+    #[error("cannot read {}, which name lookups need", path.display())]
     Read { path: PathBuf, source: io::Error },
 }
 

@@ -344,7 +344,7 @@ fn a_hosts_file_that_is_a_directory_is_an_error() {
     let missing = directory.path().join("missing");
     assert!(Resolver::from_files(&missing, &missing).is_ok());
     let error = Resolver::from_files(directory.path(), &missing).unwrap_err();
-    let expected = format!("cannot read {}, which says how names are looked up", directory.path().display());
+    let expected = format!("cannot read {}, which name lookups need", directory.path().display());
     assert_eq!(error.to_string(), expected);
     assert!(matches!(Resolver::from_files(&missing, Path::new("/dev/zero")), Err(ReadError::Read { .. })));
 }

@@ -25,7 +25,7 @@ pub enum RequestError {
     /// An address that no station can have.
     #[error("failed to verify vip {address}: no station has an unspecified, multicast or broadcast address")]
     NotUnicast { address: IpAddr },
-    #[error("{count} addresses to verify; at most {MAX_ADDRESSES} are asked for at once")]
+    #[error("{count} addresses to verify; at most {MAX_ADDRESSES} are checked at once")]
     TooMany { count: usize },
 }
 
@@ -102,9 +102,6 @@ mod tests {
         let error = from_json(br#"[{"vip":"10.0.0.1","vip_type":"dns"}]"#).unwrap_err();
         assert!(error.to_string().starts_with("the request is not a JSON array"), "{error}");
         let many = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)); 1001];
-        assert_eq!(
-            check(&many).unwrap_err().to_string(),
-            "1001 addresses to verify; at most 1000 are asked for at once"
-        );
+        assert_eq!(check(&many).unwrap_err().to_string(), "1001 addresses to verify; at most 1000 are checked at once");
     }
 }

@@ -241,7 +241,7 @@ impl Heard {
             obstacles.join("; ")
         });
         if let Some(obstacle) = &obstacle {
-            tracing::warn!(%address, obstacle, "could not be asked for; nobody is known to hold it");
+            tracing::warn!(%address, obstacle, "could not be probed; its holder is unknown");
         }
         let ours = all.iter().filter(|interface| interface.addresses.iter().any(|own| own.ip == address));
         let mut holders: Vec<_> = ours.map(|i| Holder::Ourselves { interface: i.name.clone() }).collect();

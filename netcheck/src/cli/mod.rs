@@ -30,7 +30,7 @@ use std::{
 /// A request for a thousand hosts is a few hundred KiB.
 const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// Look at the network from this host.
+/// Check the network from this host.
 ///
 /// Results go to stdout, everything else to stderr. Probes need root or the capability CAP_NET_RAW.
 #[derive(clap::Args, Clone, Debug)]

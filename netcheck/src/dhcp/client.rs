@@ -172,7 +172,7 @@ impl Client {
             }
             (State::Rebooting(address) | State::Requesting { address, .. }, AnswerKind::Acknowledgement) => {
                 if answer.address != address {
-                    return self.flawed("acknowledged another address than was asked for");
+                    return self.flawed("acknowledged a different address than requested");
                 }
                 match (server, answer.options.seconds(OptionCode::AddressLeaseTime)) {
                     (Some(server), Some(seconds)) => Verdict::Bound(Grant { address, server, seconds }),
@@ -193,7 +193,7 @@ impl Client {
             return self.flawed("had no server identifier");
         };
         if !is_host(address) {
-            return self.flawed("offered an address that no host can have");
+            return self.flawed("offered an address that is not valid for a host");
         }
         self.remember(address, server);
         // The transaction stays that of the discover (RFC 2131 section 4.4.1).
@@ -353,7 +353,7 @@ mod tests {
         hear(&mut client, MessageType::Offer, ADDRESS, Some(SERVER));
         assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(OTHER)), Verdict::Nothing);
         assert_eq!(hear(&mut client, MessageType::Ack, OTHER, Some(SERVER)), Verdict::Nothing);
-        assert_eq!(client.seen.flaw, Some("acknowledged another address than was asked for"));
+        assert_eq!(client.seen.flaw, Some("acknowledged a different address than requested"));
         hear(&mut client, MessageType::Offer, OTHER, Some(OTHER));
         assert_eq!(client.seen.offers, BTreeSet::from([(ADDRESS, SERVER), (OTHER, OTHER)]));
     }

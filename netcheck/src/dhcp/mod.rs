@@ -115,7 +115,7 @@ pub enum Error {
     #[error("the request is not a DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
     Request { source: serde_json::Error },
     /// A hardware address that no station has.
-    #[error("{0} is not the MAC address of one station")]
+    #[error("{0} is not a unicast MAC address")]
     NotAStation(Mac),
     #[error("the API and the ingress address have the same MAC address {0}: a server would give both the same address")]
     SameMac(Mac),
@@ -123,7 +123,7 @@ pub enum Error {
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
     /// An interface without Ethernet addresses.
-    #[error("{interface} is not an Ethernet interface: DHCP can't be spoken there with a MAC address")]
+    #[error("{interface} is not an Ethernet interface: DHCP with a MAC address needs one")]
     NotEthernet { interface: String },
     /// The packet socket can't be had.
     #[error(transparent)]
@@ -186,7 +186,7 @@ pub fn allocate(request: &DhcpAllocationRequest, options: &DhcpTiming) -> Result
 async fn take(vip: Vip, station: &Station, earlier: &str, options: &DhcpTiming) -> Result<Lease, NoLease> {
     let wish = lease::last_address(earlier);
     if wish.is_none() && !earlier.trim().is_empty() {
-        tracing::warn!(%vip, "the lease of before names no address; any will do");
+        tracing::warn!(%vip, "the earlier lease has no usable address; asking for any");
     }
     // What dhclient was told to call itself: the MAC address keeps the names of several clusters apart.
     let host_name = format!("{}-{}", station.mac.dashed(), vip.interface());

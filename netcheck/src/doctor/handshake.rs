@@ -58,7 +58,7 @@ pub(super) struct Roots {
 pub enum RootsError {
     #[error("cannot read the CA bundle {}", path.display())]
     Read { path: PathBuf, source: rustls::pki_types::pem::Error },
-    #[error("the CA bundle {} holds no PEM certificate", path.display())]
+    #[error("the CA bundle {} contains no PEM certificate", path.display())]
     Empty { path: PathBuf },
 }
 
@@ -164,9 +164,9 @@ impl fmt::Display for TlsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PlainHttp => f.write_str("the other side speaks plain HTTP"),
-            Self::NotTls => f.write_str("the other side speaks something else than TLS"),
+            Self::NotTls => f.write_str("the other side speaks a protocol other than TLS"),
             Self::Closed => f.write_str("the other side ended the connection"),
-            Self::TimedOut(limit) => write!(f, "the other side said nothing within {:.0} s", limit.as_secs_f32()),
+            Self::TimedOut(limit) => write!(f, "the other side sent nothing within {:.0} s", limit.as_secs_f32()),
             Self::Other(reason) => f.write_str(reason),
         }
     }

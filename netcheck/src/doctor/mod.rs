@@ -32,7 +32,7 @@ use std::{io, path::PathBuf, time::Duration};
 /// Where to look, and how long.
 #[derive(Clone, Debug)]
 pub struct DoctorOptions {
-    /// The service, as agents are told of it.
+    /// The service's URL, as given to agents.
     pub url: String,
     pub http: HttpConfig,
     /// Which proxy to use.
@@ -85,7 +85,7 @@ pub enum Error {
     #[error(transparent)]
     Roots(#[from] RootsError),
     /// The kernel does not tell of itself.
-    #[error("the kernel does not list its {what} (netlink)")]
+    #[error("could not get {what} from the kernel (netlink)")]
     Netlink { what: &'static str, source: io::Error },
     /// The thread would not let go of its capabilities.
     #[error(transparent)]

@@ -157,7 +157,7 @@ impl Finding {
     }
 
     pub(super) fn skipped(station: Station, because_of: Station) -> Self {
-        let seen = format!("not looked at, because of {because_of}");
+        let seen = format!("not checked, because of {because_of}");
         Self {
             verdict: Verdict::NotLookedAt,
             code: Code::NotLookedAt,
@@ -220,11 +220,11 @@ impl Report {
         let unsound = self.stations.iter().any(|finding| matches!(finding.verdict, Verdict::Warn | Verdict::Broken));
         let _ = match (self.reachable, self.cause) {
             (true, _) if unsound => {
-                writeln!(text, "\nThe service at {url} can be reached, but not all is well: see above.")
+                writeln!(text, "\nThe service at {url} can be reached, but with warnings: see above.")
             }
             (true, _) => writeln!(text, "\nThe service at {url} can be reached."),
             (false, Some(cause)) => {
-                writeln!(text, "\nThe service at {url} cannot be reached. The first break is at: {cause}.")
+                writeln!(text, "\nThe service at {url} cannot be reached. First failure: {cause}.")
             }
             (false, None) => writeln!(text, "\nThe service at {url} cannot be reached."),
         };

@@ -31,7 +31,7 @@ pub struct AuthFile {
 pub enum AuthError {
     #[error("cannot read the credentials in {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} does not hold credentials: {fault}", path.display())]
+    #[error("{} contains no valid credentials: {fault}", path.display())]
     Form { path: PathBuf, fault: AuthFault },
 }
 
@@ -39,7 +39,7 @@ pub enum AuthError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthFault {
     /// Not JSON.
-    #[error("no JSON (line {line}, column {column})")]
+    #[error("not JSON (line {line}, column {column})")]
     Json {
         /// From 1.
         line: usize,
@@ -135,7 +135,7 @@ impl Credentials {
                 Err(AuthError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "credentials are left out");
+                    tracing::warn!(error, "ignoring the credentials in this file");
                 }
             }
         }

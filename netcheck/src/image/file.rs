@@ -37,12 +37,12 @@ pub struct Bounds {
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Not the name of an image.
-    #[error("the name can't be read")]
+    #[error("not a valid image name")]
     Name(#[from] ReferenceError),
-    #[error("the name leads nowhere")]
+    #[error("no registry for this name")]
     Resolve(#[from] ResolveError),
     /// The registry does not give it, the last of those that were asked.
-    #[error("{registry} does not give it")]
+    #[error("{registry} does not provide it")]
     Fetch {
         /// `host[:port]`.
         registry: String,

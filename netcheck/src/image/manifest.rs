@@ -50,7 +50,7 @@ pub enum ManifestError {
     },
     /// Docker's first, without sizes; registries convert no more.
     #[error(
-        "the manifest is of schema 1, which podman no longer reads either: push the image again with a current program"
+        "the manifest is of schema 1, which podman no longer reads either: push the image again with a current tool"
     )]
     Schema1,
     /// Signatures, charts and so on.
@@ -60,7 +60,7 @@ pub enum ManifestError {
         media_type: String,
     },
     /// SHA-256 only.
-    #[error("the manifest names something by '{digest}'")]
+    #[error("the manifest has an invalid digest '{digest}'")]
     Digest {
         /// Shortened.
         digest: String,
@@ -218,7 +218,7 @@ mod tests {
         let negative = json!({"config": {"digest": digest("").to_string(), "size": -1}, "layers": []});
         assert!(error(negative).starts_with("the manifest can't be read (line 1, column "));
         let sha512 = json!({"config": {"digest": "sha512:00", "size": 1}, "layers": []});
-        assert_eq!(error(sha512), "the manifest names something by 'sha512:00'");
+        assert_eq!(error(sha512), "the manifest has an invalid digest 'sha512:00'");
     }
 
     proptest! {

@@ -144,9 +144,9 @@ pub struct Attempt {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// Not the name of one.
-    #[error("the name can't be read")]
+    #[error("not a valid image name")]
     Name(#[from] ReferenceError),
-    #[error("the name leads nowhere")]
+    #[error("no registry for this name")]
     Resolve(#[from] ResolveError),
     /// Images before it have taken it.
     #[error("no time was left of the {limit_s} s for all images: ask for fewer, or allow more")]
@@ -154,7 +154,7 @@ pub enum ImageError {
     #[error("podman could not pull it")]
     Store(#[from] StoreError),
     /// Nowhere; each place with its reason.
-    #[error("it can be had from none of {} places", .0.len())]
+    #[error("none of {} places provides it", .0.len())]
     Nowhere(Vec<Attempt>),
 }
 

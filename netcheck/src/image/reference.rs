@@ -127,7 +127,7 @@ pub enum Name {
 /// Why a text is no name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("this is not a name of an image: it has {bytes} bytes")]
+    #[error("this is not an image name: it has {bytes} bytes")]
     TooLong { bytes: usize },
     /// The part before the first slash.
     #[error("'{registry}' is not a registry: expected host or host:port")]
@@ -136,7 +136,7 @@ pub enum ReferenceError {
         registry: String,
     },
     #[error(
-        "'{path}' is not a path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
+        "'{path}' is not a repository path: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
     )]
     Path {
         /// What was found, shortened.

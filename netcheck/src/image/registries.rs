@@ -106,7 +106,7 @@ pub enum RegistriesFault {
     #[error(transparent)]
     Toml(#[from] toml::de::Error),
     /// Deprecated since 2019, without mirrors.
-    #[error("version 1 of the format is not read: write [[registry]] tables in place of [registries.*]")]
+    #[error("version 1 of the format is not supported: write [[registry]] tables in place of [registries.*]")]
     Version1,
     #[error("a [[registry]] table has neither prefix nor location")]
     Nameless,
@@ -136,14 +136,14 @@ pub enum ResolveError {
         path: String,
     },
     /// What registries.conf makes of it is no name.
-    #[error("registries.conf makes '{name}' of it")]
+    #[error("registries.conf rewrites it to '{name}'")]
     Rewritten {
         name: String,
         /// Why it is none.
         source: ReferenceError,
     },
     /// What registries.conf makes of it has no registry.
-    #[error("registries.conf makes '{name}' of it, which names no registry")]
+    #[error("registries.conf rewrites it to '{name}', which names no registry")]
     NoRegistry { name: String },
 }
 

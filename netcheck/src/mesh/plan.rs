@@ -106,7 +106,7 @@ pub(crate) fn plan(
         if ours.contains(&target) {
             // As with `ping`. The service links two hosts only if every address answers, and there are addresses that
             // all hosts have: those of their BMC's virtual network cards. Who else holds one, ARP and NDP tell.
-            tracing::warn!(address = %target, "a remote host claims an address of ours; our own kernel answers its echo");
+            tracing::warn!(address = %target, "a remote host claims an address of this host; our own kernel answers its echo");
         }
         plan.echoes.push(target);
         for (position, interface) in outgoing.iter().enumerate() {

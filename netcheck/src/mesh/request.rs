@@ -72,7 +72,7 @@ fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
                 continue;
             }
             let (nic, text) = (shorten(&nic.name), shorten(text));
-            tracing::warn!(host = %host.host_id, ?nic, address = ?text, "not the address of one host: not probed, told as lost");
+            tracing::warn!(host = %host.host_id, ?nic, address = ?text, "not a unicast address: not probed, reported as lost");
             odd.insert(OddAddress { text: plain.to_owned(), is_address: address.is_some() });
         }
     }

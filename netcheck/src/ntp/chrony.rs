@@ -30,7 +30,7 @@ pub struct Listed {
 #[derive(Debug, thiserror::Error)]
 pub enum ChronydError {
     /// Neither socket leads to a chronyd.
-    #[error("no chronyd answers ({0})")]
+    #[error("chronyd does not answer ({0})")]
     NotReached(Attempts),
     #[error("chronyd was timed out after {} seconds: no answer to {requests} {command} requests at {place}{}", waited.as_secs(), and_seen(*seen))]
     Silent {
@@ -53,7 +53,7 @@ pub enum ChronydError {
 }
 
 fn and_seen(seen: Option<ReplyError>) -> String {
-    seen.map_or_else(String::new, |seen| format!("; what came last was {seen}"))
+    seen.map_or_else(String::new, |seen| format!("; last received: {seen}"))
 }
 
 /// What was tried, with what came of it.
@@ -186,7 +186,7 @@ impl Chronyd {
             return None;
         }
         self.ask_if_there(request, until).unwrap_or_else(|error| {
-            tracing::warn!(%error, "chronyd does not tell all of its sources or its clock");
+            tracing::warn!(%error, "chronyd does not report all of its sources or its clock");
             None
         })
     }

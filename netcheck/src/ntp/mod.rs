@@ -80,8 +80,8 @@ pub enum Error {
     Chronyd(#[from] ChronydError),
     /// No chronyd, and nobody to ask instead.
     #[error(
-        "no chronyd answers ({0}), so nothing keeps this host's clock right: start it (systemctl start chronyd), or name \
-         servers to compare the clock with"
+        "chronyd does not answer ({0}), so nothing synchronises this host's clock: start it (systemctl start chronyd), or \
+         name servers to compare the clock with"
     )]
     NoChronyd(Attempts),
     /// A request of our own could not be sent.
@@ -193,7 +193,7 @@ fn with_chronyd(
         let Some(server) = ServerName::new(name) else { continue };
         let until = chronyd.share(missing.len() - number);
         if let Err(error) = chronyd.add(server, until) {
-            tracing::warn!(source = %name, %error, "chronyd did not take a source of time");
+            tracing::warn!(source = %name, %error, "chronyd did not accept a time source");
         }
     }
     if !missing.is_empty() {

@@ -9,7 +9,7 @@ const MAX_SOURCES: usize = 64;
 /// Why a request can't be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    #[error("the request is not one of ntp-synchronizer, {{\"ntp_source\": \"NAMES\"}}")]
+    #[error("the request is not an ntp-synchronizer request, {{\"ntp_source\": \"NAMES\"}}")]
     Document { source: serde_json::Error },
     /// The text the service knows (docs/compatibility.md#ntp-synchronizer).
     #[error("Invalid NTP source: {source_name}")]
@@ -66,7 +66,7 @@ mod tests {
         for bad in ["{}", "[]", r#"{"ntp_source":null}"#, ""] {
             assert_eq!(
                 list(bad),
-                Err("the request is not one of ntp-synchronizer, {\"ntp_source\": \"NAMES\"}".to_owned()),
+                Err("the request is not an ntp-synchronizer request, {\"ntp_source\": \"NAMES\"}".to_owned()),
                 "{bad}"
             );
         }

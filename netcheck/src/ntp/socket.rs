@@ -61,7 +61,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "a socket's name could not be removed");
+            tracing::warn!(path = %self.0.display(), %error, "could not remove a socket");
         }
     }
 }

@@ -71,7 +71,7 @@ fn chrony_row(source: &ChronySource) -> [String; 6] {
 
 fn of_servers(measured: &Measured) -> String {
     let mut text = match &measured.no_chronyd {
-        Some(attempts) => format!("no chronyd answers ({attempts}): nothing keeps this host's clock right\n"),
+        Some(attempts) => format!("chronyd does not answer ({attempts}): nothing synchronises this host's clock\n"),
         None => String::new(),
     };
     let mut problems = String::new();

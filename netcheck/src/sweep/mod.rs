@@ -126,7 +126,7 @@ pub enum Error {
     #[error("cannot ask for {address} on {interface}")]
     Refused { address: Ipv4Addr, interface: String, source: io::Error },
     #[error(
-        "the sweep was not done after {deadline:?} ({done} of {total} addresses in round {round} of 2); allow it more time or more packets per second"
+        "the sweep did not finish within {deadline:?} ({done} of {total} addresses in round {round} of 2); allow it more time or more packets per second"
     )]
     Deadline {
         deadline: Duration,
