@@ -88,7 +88,7 @@ pub enum InterfacesError {
     /// The kernel did not list them.
     #[error("cannot list the network interfaces")]
     List { source: io::Error },
-    /// Asked for by name, but not there.
+    /// Asked for by name, but missing.
     #[error("no network interface '{name}'; this host has {present}")]
     Missing {
         name: String,
@@ -206,7 +206,7 @@ pub(crate) fn all_named<'a>(
     names.into_iter().map(|name| named(interfaces, name)).collect()
 }
 
-/// Physical, bond or VLAN (docs/compatibility.md#interfaces), and no port of a bond.
+/// Physical, bond or VLAN (docs/compatibility.md#interfaces), and not a port of a bond.
 ///
 /// Addresses that a bond's port was left with are its own mistake: a probe from it would teach switches and neighbours to
 /// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The real agent knows no such rule for ports of

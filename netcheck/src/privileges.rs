@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_all_there_is() {
+    fn only_the_needed_capability_is_retained() {
         if !testkit::skip::unless("root, which alone has capabilities to keep", nix::unistd::geteuid().is_root()) {
             return;
         }

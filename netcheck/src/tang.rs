@@ -49,27 +49,27 @@ pub enum RequestError {
         /// Cause, with line and column inside the text.
         source: serde_json::Error,
     },
-    /// Nobody binds a disk to so many.
+    /// No disk is bound to so many.
     #[error("{count} Tang servers to ask; the limit is {MAX_SERVERS}")]
     TooMany { count: usize },
 }
 
-/// Why a server's answer is none. The texts go into the service's report; the first three are the real agent's.
+/// Why a server's answer is not usable. The texts go into the service's report; the first three are the real agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum TangError {
     /// Not a URL that can be asked.
     #[error("parse \"{}\": invalid URI for request", http::public_url(url).escape_debug())]
     Url {
-        /// As given; not all of it is told.
+        /// As given; not all of it is shown.
         url: String,
     },
     /// No key to ask for.
     #[error("Tang thumbprint isn't set for server: {}", http::public_url(url))]
     NoThumbprint {
-        /// Of the server; not all of it is told.
+        /// Of the server; not all of it is shown.
         url: String,
     },
-    /// The server has no such key, or is no Tang server.
+    /// The server has no such key, or is not a Tang server.
     #[error("HTTP GET failure. Status Code: {status}")]
     Status { status: u16 },
     #[error("Get \"{url}\": {cause}")]
@@ -88,11 +88,11 @@ pub enum TangError {
     /// A 200 with nothing in it.
     #[error("Get \"{url}\": the response is empty")]
     Empty { url: String },
-    /// A 200 that is no advertisement.
+    /// A 200 that is not an advertisement.
     #[error("Get \"{url}\": the response is not an advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
     NotAnAdvertisement {
         url: String,
-        /// Why not. Only the place is told: serde's text quotes as much as the server likes.
+        /// Why not. Only the position is shown: serde's text quotes as much as the server likes.
         cause: serde_json::Error,
     },
 }

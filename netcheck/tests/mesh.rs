@@ -155,7 +155,7 @@ fn tested(host: &ConnectivityRemoteHost) -> Vec<(&str, bool)> {
 }
 
 #[test]
-fn an_odd_address_of_one_peer_is_told_as_lost_and_the_others_are_probed() {
+fn an_odd_address_of_one_peer_is_reported_as_lost_and_the_others_are_probed() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);

@@ -283,8 +283,8 @@ fn settings_are_read_again_for_each_name() {
     assert_eq!(lab.addresses(&names, "svc.lab"), found(&["10.9.5.79"]));
     // As before a DHCP lease comes.
     fs::write(lab.path("resolv.conf"), "").unwrap();
-    let nobody = lab.addresses(&names, "other.lab").unwrap_err();
-    assert!(nobody.contains("127.0.0.1:53 asked for A of other.lab.: connection refused"), "{nobody}");
+    let unknown = lab.addresses(&names, "other.lab").unwrap_err();
+    assert!(unknown.contains("127.0.0.1:53 asked for A of other.lab.: connection refused"), "{unknown}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_client_gets_to_the_address_that_answers() {
 }
 
 #[test]
-fn a_lookup_tells_what_it_was_told() {
+fn a_lookup_reports_what_servers_answered() {
     let Some(lab) = Lab::new() else { return };
     let _server = lab.scripted(|query| query.code(ResponseCode::ServFail));
     let names = lab.names("options attempts:1\n");

@@ -376,7 +376,7 @@ fn the_list_of_sources_outlives_what_else_fails() {
 }
 
 #[test]
-fn replies_that_are_none_are_told_apart() {
+fn invalid_replies_are_distinguished() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &[]);
     let error = |answer: fn(&[u8]) -> Vec<Vec<u8>>| {
@@ -465,7 +465,7 @@ fn without_chronyd_servers_are_asked_directly() {
 }
 
 #[test]
-fn nobody_at_all_is_an_error_that_says_what_to_do() {
+fn no_server_at_all_is_an_error_that_says_what_to_do() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &[]);
     let directory = tempfile::tempdir().unwrap();

@@ -286,7 +286,7 @@ fn a_link_that_is_lost_during_the_sweep_does_not_hide_the_others() {
 }
 
 #[test]
-fn progress_is_told_and_comes_to_its_end() {
+fn progress_is_reported_to_its_end() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let mut reports: Vec<Progress> = Vec::new();

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// Addresses of each family that are of any use: nobody has the time to try them all.
+/// Addresses of each family that are tried: there is no time for all of them.
 const MAX_TRIED: usize = 16;
 /// Shown of what went wrong.
 const MAX_SHOWN: usize = 4;

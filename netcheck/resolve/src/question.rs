@@ -10,7 +10,7 @@ use std::{net::SocketAddr, time::Instant};
 
 const NO_ERROR: u16 = 0;
 pub(crate) const NO_SUCH_NAME: u16 = 3;
-/// Datagrams looked at in one go: somebody who floods us with forged ones is not to keep us from looking at the clock.
+/// Datagrams looked at in one go: a flood of forged ones must not keep us from looking at the clock.
 const MAX_DATAGRAMS: u32 = 64;
 
 /// A question, and how far it has got.
@@ -19,7 +19,7 @@ pub(crate) struct Asking<W> {
     /// The absolute name.
     name: String,
     pub record: Record,
-    /// `None` for text that is no name.
+    /// `None` for text that is not a name.
     question: Option<Question>,
     servers: Vec<SocketAddr>,
     /// Counts servers, and rounds through them.
@@ -93,7 +93,7 @@ impl<W> Asking<W> {
         }
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Continues as far as it can without waiting.
     pub(crate) fn advance<N: Network<Wire = W>>(&mut self, network: &mut N, servers: Servers<'_>, deadline: Instant) {
         loop {
             let next = match &mut self.state {
@@ -157,13 +157,13 @@ impl<W> Asking<W> {
         silent.map(|server| (*server, Over::Tcp))
     }
 
-    /// Goes on to the next server.
+    /// Continues with the next server.
     fn pass(&mut self, server: SocketAddr, over: Over, cause: Cause) {
         let is_known = self.silent.contains(&server);
         if over == Over::Udp && cause.is_silence() && !is_known {
             self.silent.push(server);
         }
-        // That a silent server has no TCP either is no news.
+        // That a silent server has no TCP either is expected.
         if over == Over::Udp || !(is_known && cause.is_silence()) {
             self.note(Some(server), cause);
         }

@@ -47,13 +47,13 @@ pub(crate) fn check(addresses: &[IpAddr]) -> Result<(), RequestError> {
     if addresses.len() > MAX_ADDRESSES {
         return Err(RequestError::TooMany { count: addresses.len() });
     }
-    let nobodys = |address: &&IpAddr| {
+    let invalid = |address: &&IpAddr| {
         address.is_unspecified() || address.is_multicast() || **address == IpAddr::V4(Ipv4Addr::BROADCAST)
     };
-    addresses.iter().find(nobodys).map_or(Ok(()), |&address| Err(RequestError::NotUnicast { address }))
+    addresses.iter().find(invalid).map_or(Ok(()), |&address| Err(RequestError::NotUnicast { address }))
 }
 
-/// The reply: an address that anybody holds, ourselves included, can't be the cluster's. One that could not be asked for is
+/// The reply: an address in use, also by this host, can't be the cluster's. One that could not be asked for is
 /// free, as it is to nmap, which ends well where there is no route and no link. Texts are echoed as they came, for the
 /// service compares them.
 pub(crate) fn reply(request: &[VerifyVip], claims: &[Claim]) -> Vec<VerifiedVip> {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_requests_are_told_as_the_service_knows_it() {
+    fn bad_requests_are_reported_in_the_services_words() {
         let read = |vip: &str| {
             let json = serde_json::json!([{"vip": vip, "vip_type": "api"}]).to_string();
             from_json(json.as_bytes()).and_then(|request| addresses(&request)).and_then(|a| check(&a))

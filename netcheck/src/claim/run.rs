@@ -182,7 +182,7 @@ impl Asker {
         });
     }
 
-    /// Whoever speaks with the address as its own has it, whatever it says (RFC 5227 §2.1.1).
+    /// A station that sends from the address has it, whatever it says (RFC 5227 §2.1.1).
     async fn read_arp(self: Rc<Self>, link: usize) {
         let Some(Some(socket)) = self.arp.get(link) else { return };
         let book = |frame: Frame<'_>| {

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_real_agents_unless_told_otherwise() {
+    fn the_time_is_the_real_agents_by_default() {
         let default = DhcpTiming::default();
         assert_eq!(parse(&["--request", "-"]).unwrap().options(default.timeout), default);
         let given = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(default.timeout);

@@ -195,7 +195,7 @@ impl Image {
     }
 }
 
-/// What went wrong, for whoever reads the log of a step.
+/// What went wrong, for the log of a step.
 fn log(findings: &Findings) {
     for finding in &findings.images {
         match &finding.outcome {

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nobody needs to be told of less.
+/// Shorter sweeps need no progress line.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Find the free addresses of a network, and who holds the others.

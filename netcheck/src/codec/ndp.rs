@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_rfc_4861_are_kept() {
+    fn the_rules_of_rfc_4861_hold() {
         assert_eq!(Neighbour::parse(&advertisement().to_packet()), Some(advertisement()));
         for (offset, value, why) in [
             (0, 0x40, "not version 6"),

@@ -259,8 +259,8 @@ mod tests {
     }
 
     fn answer(client: &Client, kind: MessageType, address: Ipv4Addr, server: Option<Ipv4Addr>) -> Answer {
-        let nobody = Ipv4Addr::UNSPECIFIED;
-        let mut message = Message::new_with_id(client.transaction, nobody, address, nobody, nobody, &HARDWARE.0);
+        let unset = Ipv4Addr::UNSPECIFIED;
+        let mut message = Message::new_with_id(client.transaction, unset, address, unset, unset, &HARDWARE.0);
         message.set_opcode(Opcode::BootReply);
         message.opts_mut().insert(DhcpOption::MessageType(kind));
         message.opts_mut().insert(DhcpOption::AddressLeaseTime(3600));

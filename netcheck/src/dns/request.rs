@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_what_is_wrong_with_them() {
+    fn errors_say_what_is_wrong_with_a_request() {
         let names = from_json(br#"{"domains":[{"domain_name":"a.bc","new":1},{"domain_name":"de"}],"x":{}}"#).unwrap();
         assert_eq!(names, ["a.bc", "de"]);
         let error = |json: &str| from_json(json.as_bytes()).unwrap_err().to_string();

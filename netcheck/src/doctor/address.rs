@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_nobody_answers_to_are_none() {
+    fn addresses_without_answers_are_free() {
         for (entries, code, seen) in [
             (&[][..], Code::NoAddress, "no address on ens3"),
             (

@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 const TOLERANCE_S: f64 = 5.0;
 /// A certificate may have been made yesterday.
 const FATAL_S: f64 = 86_400.0;
-/// More servers than anybody configures.
+/// More servers than any host configures.
 const MAX_SERVERS: usize = 8;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -70,7 +70,7 @@ impl ClockFacts {
     }
 }
 
-/// The servers that chronyd is told to ask, from its configuration and the directories it names.
+/// The servers that chronyd is configured with, from its configuration and the directories it names.
 pub(super) fn chrony_servers(path: &Path) -> Vec<String> {
     let text = read(path);
     let mut servers = sources(&text);
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_are_told_in_words() {
+    fn offsets_are_written_in_words() {
         for (seconds, text) in [
             (0.0123, "12 ms behind"),
             (-3.5, "3500 ms ahead"),

@@ -1,4 +1,4 @@
-//! Station 4: nobody else holds our addresses.
+//! Station 4: no other station holds our addresses.
 
 use super::report::{Code, Finding, Station};
 use crate::{

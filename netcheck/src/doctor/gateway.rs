@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_is_told() {
+    fn each_way_is_shown() {
         let through = destination(Some("10.0.0.1"));
         let finding = judged(&through, Some(Answer::Neighbour(Mac([2, 0, 0, 0, 0, 1]))));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Speaks TLS and keeps what is to be known of the other side's certificate, trusted or not.
+//! Speaks TLS and records the other side's certificate, trusted or not.
 
 use super::{target::Endpoint, wire::Stream};
 use crate::codec::http::could_be;
@@ -53,7 +53,7 @@ pub(super) struct Roots {
     verifier: Arc<dyn ServerCertVerifier>,
 }
 
-/// Why the CA bundle is of no use.
+/// Why the CA bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     #[error("cannot read the CA bundle {}", path.display())]
@@ -63,7 +63,7 @@ pub enum RootsError {
 }
 
 impl Roots {
-    /// The system's, and those of the bundle unless all is overlooked anyway.
+    /// The system's, and those of the bundle unless certificates are ignored anyway.
     pub(super) fn load(config: &HttpConfig) -> Result<Self, RootsError> {
         let mut roots = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = config.ca_cert.as_ref().filter(|_| !config.insecure) {
@@ -89,7 +89,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
-/// Speaks TLS within the time, and keeps the certificate, whatever is to be thought of it.
+/// Speaks TLS within the time limit, and records the certificate, trusted or not.
 pub(super) fn handshake(
     stream: Box<dyn Stream>,
     endpoint: &Endpoint,
@@ -203,7 +203,7 @@ struct Seen {
     distrust: Option<CertificateError>,
 }
 
-/// Lets every certificate pass, and keeps it with what the real verifier says.
+/// Accepts every certificate, and records it with the real verifier's verdict.
 #[derive(Debug)]
 struct Witness {
     real: Arc<dyn ServerCertVerifier>,

@@ -23,7 +23,7 @@ pub(super) enum State {
     SwitchedOff,
     /// Nothing at the other end.
     NoCarrier,
-    /// Carrier, but somebody (802.1X) has not let us in yet.
+    /// Carrier, but not yet authorised (802.1X).
     Waiting,
     /// As it should be.
     Up,
@@ -59,7 +59,7 @@ pub(super) fn interfaces(links: &[Link], sysfs: &Path) -> Vec<Interface> {
         .filter(|link| !is_loopback(link) && CABLED.contains(&link.technology))
         .filter(|link| matches!(kind(link).as_str(), "" | "bond" | "team" | "vlan"))
         .collect();
-    // A bridge on a bond on a card is three layers; nobody has many more.
+    // A bridge on a bond on a card is three layers; many more are not in use.
     for _ in 0..4 {
         let is_master = |link: &&Link| {
             counted.iter().any(|port| port.master == Some(link.index))

@@ -150,7 +150,7 @@ mod tests {
     use resolve::{Cause, Failure, Record};
 
     #[test]
-    fn half_an_answer_is_told_from_a_server_that_is_slow() {
+    fn half_an_answer_is_distinguished_from_a_slow_server() {
         let server = "192.0.2.53:53".parse().unwrap();
         let answer = |cause| Answer {
             v4: vec![[192, 0, 2, 7].into()],

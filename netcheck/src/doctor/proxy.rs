@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_never_told() {
+    fn passwords_are_never_shown() {
         let target = Target::parse("https://api.example.com:8443").unwrap();
         for value in ["http://user:secret@one:3128", "socks5://user:secret@one", "http://user:secret@ one"] {
             let variables = ProxyVariables::from_pairs(&[("HTTPS_PROXY", value)]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_that_make_no_sense_are_told() {
+    fn senseless_exceptions_are_reported() {
         let target = Target::parse("https://api.example.com").unwrap();
         let pairs = [("HTTPS_PROXY", "http://one:3128"), ("NO_PROXY", "10.0.0.0/24, 10.0.1.0/33")];
         let variables = ProxyVariables::from_pairs(&pairs);

@@ -17,7 +17,7 @@ pub enum Station {
     Address,
     /// The way to the other side, and the next hop on it.
     Gateway,
-    /// Nobody else holds our addresses.
+    /// No other station holds our addresses.
     Duplicate,
     /// The name of the other side.
     Dns,
@@ -52,9 +52,9 @@ impl fmt::Display for Station {
 pub enum Verdict {
     /// As it should be, or not needed.
     Ok,
-    /// Not as it should be, but not what keeps the service away.
+    /// Not as it should be, but not what blocks the service.
     Warn,
-    /// Keeps the service away, or will at times.
+    /// Blocks the service, at least at times.
     Broken,
     /// Could not be looked at.
     NotLookedAt,

@@ -15,7 +15,7 @@ pub(super) const PATH: &str = "/v2/component-versions";
 /// What a response shows of its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sender {
-    /// The service, which has told its release.
+    /// The service, which has reported its release.
     Versions(Option<String>),
     /// The service, which wants a token.
     Guarded,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_told_from_others() {
+    fn the_service_is_distinguished_from_others() {
         for (status, kind, body, code, seen) in [
             (
                 200,

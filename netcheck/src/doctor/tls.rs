@@ -10,7 +10,7 @@ use crate::codec::x509::Certificate;
 use rustls::CertificateError;
 use time::{OffsetDateTime, macros::format_description};
 
-/// When a date of the certificate keeps us out although the certificate is right: our clock's fault.
+/// When a date of the certificate is rejected although the certificate is right: our clock is wrong.
 pub(super) fn is_clocks_fault(facts: &TlsFacts, offset: Option<Offset>) -> bool {
     let dates = matches!(problem(facts), Some(Code::CertificateNotYetValid | Code::CertificateExpired));
     let true_time = offset.and_then(|offset| facts.now.checked_add(offset.to_true_time()));
@@ -36,7 +36,7 @@ fn date(moment: OffsetDateTime) -> String {
     moment.format(&format).unwrap_or_else(|_| moment.to_string())
 }
 
-/// Is the connection secure? `insecure`: the operator does not want to know.
+/// Is the connection secure? `insecure`: the operator accepts any certificate.
 pub(super) fn judge(target: &Target, facts: &TlsFacts, offset: Option<Offset>, insecure: bool) -> Finding {
     let station = Station::Tls;
     let endpoint = &target.endpoint;

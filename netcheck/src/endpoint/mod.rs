@@ -113,8 +113,8 @@ impl Fetched {
     }
 }
 
-/// Fetches the JSON document that `request` names; [`judge`] says whether it is a config. That nothing came is a result and no
-/// error.
+/// Fetches the JSON document that `request` names; [`judge`] says whether it is a config. That nothing came is a result,
+/// not an error.
 ///
 /// This thread loses all capabilities for good.
 pub fn fetch(
@@ -140,7 +140,7 @@ fn download(
 ) -> Result<(u16, Vec<u8>), DownloadError> {
     let agent = agent(request)?;
     let mut message = Request::get(&request.url).body(()).map_err(|error| DownloadError::Create(error.to_string()))?;
-    // Whoever names the only CA to trust is not to be led to where there is none.
+    // A client with a pinned CA must not be redirected to where it does not apply.
     let has_ca = request.ca_certificate.as_deref().is_some_and(|ca| !ca.is_empty());
     let https_only = has_ca && message.uri().scheme_str() == Some("https");
     *message.headers_mut() = headers(request)?;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_that_is_none_is_told() {
+    fn an_invalid_ca_is_reported() {
         let error = |ca: &str| {
             let request = ApiVipConnectivityRequest { ca_certificate: Some(ca.into()), ..Default::default() };
             agent(&request).map(drop).unwrap_err().to_string()

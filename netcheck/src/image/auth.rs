@@ -118,7 +118,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads one file, which must be there.
+    /// Reads one file, which must exist.
     pub fn load(path: &Path) -> Result<Self, AuthError> {
         let read = |source| AuthError::Read { path: path.to_owned(), source };
         let text = read_bounded(path, MAX_FILE_BYTES).map_err(read)?;
@@ -126,7 +126,7 @@ impl Credentials {
         Ok(Self { files: vec![(path.to_owned(), file)] })
     }
 
-    /// Reads those that are there. One that can't be used is told of and left out, as podman does.
+    /// Reads those that exist. One that can't be used is logged and left out, as podman does.
     pub fn load_any(paths: &[PathBuf]) -> Self {
         let mut files = Vec::new();
         for path in paths {

@@ -152,13 +152,13 @@ pub enum FetchError {
         /// `host[:port]`.
         authority: String,
     },
-    /// Credentials would be seen by anybody.
+    /// Credentials would be sent in the clear.
     #[error("the registry's token server {realm} is not an https URL: no credentials are sent there")]
     Realm {
-        /// As told, shortened.
+        /// As received, shortened.
         realm: String,
     },
-    /// The token server's answer is no token.
+    /// The token server's answer is not a token.
     #[error("the answer of {realm} contains no token")]
     Token {
         /// URL of the token server.
@@ -171,7 +171,7 @@ pub enum FetchError {
         status: u16,
         said_text: String,
     },
-    /// No manifest that we read.
+    /// Not a manifest that we support.
     #[error("{subject} cannot be used")]
     Manifest { subject: Subject, source: ManifestError },
     #[error("the image is not built for linux/{architecture}")]

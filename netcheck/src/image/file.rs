@@ -1,4 +1,4 @@
-//! One file out of an image, without the image: its last layers are looked through, each verified, and nothing is kept.
+//! One file out of an image, without the image: its last layers are searched, each verified, and nothing is stored.
 
 use super::{
     ImageOptions,
@@ -48,7 +48,7 @@ pub enum FileError {
         registry: String,
         source: Box<FetchError>,
     },
-    /// A layer is no archive.
+    /// A layer is not an archive.
     #[error("layer {digest} can't be unpacked")]
     Unpack { digest: Digest, source: io::Error },
     /// No layer that was looked at has it.

@@ -2,7 +2,7 @@
 //! (docs/compatibility.md#container-image-availability).
 //!
 //! Two ways. *Natively* each image is fetched from the place that podman would choose (registries.conf), with the
-//! credentials that podman would use, all of it, verified, and nothing is kept: no podman is needed and no room. With a
+//! credentials that podman would use, all of it, verified, and nothing is stored: neither podman nor space is needed. With a
 //! [`Store`] the image is pulled into it, so that the installation finds it there.
 
 pub mod auth;
@@ -42,12 +42,12 @@ const DEFAULT_TIMEOUT_S: u64 = 960;
 /// What takes less than this to fetch tells how long the registry thinks, not how fast the network is: the service
 /// refuses hosts whose rate is low.
 const MEASURABLE_BYTES: u64 = 100_000;
-/// Questions about what is stored take milliseconds, unless another podman holds the storage's lock.
+/// Queries of the store take milliseconds, unless another podman holds the storage's lock.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Such questions may still be asked for so long when the time is up: so all that is in the store counts, and what was pulled just
-/// in time. Together with the end of a program that hangs it is well below the minute of grace that the agent gives us.
+/// Such queries may take this long after the deadline: so all that is in the store counts, and what was pulled just in
+/// time. Together with the end of a program that hangs it is well below the minute of grace that the agent gives us.
 const QUESTION_GRACE: Duration = Duration::from_secs(20);
-/// Longer than anybody waits.
+/// Longer than any user waits.
 const MAX_TIMEOUT_S: u64 = 7 * 24 * 3600;
 
 /// Options of the native check.

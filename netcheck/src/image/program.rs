@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program larger than this is none of ours.
+/// A program larger than this is not ours.
 const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 /// What all files of the layer before it may have.
 const MAX_LAYER_BYTES: u64 = 1 << 30;

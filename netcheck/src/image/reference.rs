@@ -124,7 +124,7 @@ pub enum Name {
     },
 }
 
-/// Why a text is no name of an image.
+/// Why a text is not the name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     #[error("this is not an image name: it has {bytes} bytes")]

@@ -183,8 +183,8 @@ fn check_location(location: &str) -> Result<String, RegistriesFault> {
 }
 
 impl Registries {
-    /// Reads `path`, then the files `*.conf` of `path` + `.d` in the order of their names. A missing directory is no error, and
-    /// neither is a missing file unless it `must_exist`.
+    /// Reads `path`, then the files `*.conf` of `path` + `.d` in the order of their names. A missing directory is not an
+    /// error, and neither is a missing file unless it `must_exist`.
     pub fn load(path: &Path, must_exist: bool) -> Result<Self, RegistriesError> {
         let mut registries = Self::default();
         let read = |path: &Path, source| RegistriesError::Read { path: path.to_owned(), source };

@@ -29,7 +29,7 @@ const FIRMWARE_AGENTS: [&str; 2] = ["i40e", "ice"];
 
 /// Listens until every port with carrier has been heard or the time is up.
 ///
-/// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
+/// Runs its own event loop on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
 pub fn listen(options: &LldpOptions) -> Result<Neighbourhood, Error> {
     let all = interfaces::read()?;

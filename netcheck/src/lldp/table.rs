@@ -92,7 +92,7 @@ fn describe(identifier: &Identifier) -> String {
     format!("{} {}", identifier.kind, identifier.value)
 }
 
-/// People know a port by its name; other kinds of identifier are called what they are.
+/// A port is known by its name; other kinds of identifier are shown with their kind.
 fn described(port: &Identifier, description: Option<&String>) -> String {
     let name = if port.kind == "interface name" { port.value.clone() } else { describe(port) };
     match description {

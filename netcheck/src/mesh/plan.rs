@@ -15,7 +15,7 @@ const MAX_PACKETS: usize = 1_000_000;
 const ORDINARY_MTU: u32 = 1500;
 /// Echoes of each size in an MTU check.
 pub(crate) const MTU_PROBES: u16 = 3;
-/// Payload of an ordinary echo, as everybody's `ping` has it.
+/// Payload of an ordinary echo, the default of `ping`.
 pub(crate) const ECHO_PAYLOAD_BYTES: usize = 56;
 
 /// An IPv4 neighbour to ask for.

@@ -27,7 +27,7 @@ use tokio::{
     time::{sleep, sleep_until, timeout_at},
 };
 
-/// A neighbour that takes longer is no neighbour.
+/// A neighbour that takes longer does not count as one.
 const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look whether all have answered.
 const POLL: Duration = Duration::from_millis(20);

@@ -172,7 +172,7 @@ impl Chronyd {
         now + self.deadline.saturating_duration_since(now) / shares
     }
 
-    /// Adds a server that is polled in quick succession at first. Nothing changes when it is there already.
+    /// Adds a server that is polled in quick succession at first. Nothing changes when it exists already.
     pub(super) fn add(&mut self, name: ServerName, until: Instant) -> Result<(), ChronydError> {
         match self.ask(&Request::AddServer(name), until) {
             Err(ChronydError::Reply { reply: ReplyError::Refused(Status::SOURCE_KNOWN), .. }) => Ok(()),
@@ -265,7 +265,7 @@ impl Chronyd {
 
     fn failure(&mut self, command: &'static str, error: io::Error) -> ChronydError {
         match self.link {
-            // Only now does UDP tell that nobody listens.
+            // Only now does UDP report that nothing listens.
             Link::Udp(_) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let mut attempts = std::mem::take(&mut self.failed);
                 attempts.0.push((self.place.clone(), error));

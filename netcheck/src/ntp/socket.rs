@@ -49,9 +49,9 @@ impl ClientSocket {
 struct Name(PathBuf);
 
 impl Name {
-    /// chronyd may run as another user than the directory's owner; nobody else can enter.
+    /// chronyd may run as another user than the directory's owner; no other user can enter.
     ///
-    /// Whoever may write there could put a link in the socket's place: it is not followed.
+    /// A user who may write there could put a link in the socket's place: it is not followed.
     fn let_everybody_write(&self) -> io::Result<()> {
         let everybody = Mode::from_bits_truncate(0o666);
         Ok(fchmodat(AT_FDCWD, &self.0, everybody, FchmodatFlags::NoFollowSymlink)?)

@@ -115,7 +115,7 @@ fn span(seconds: f64) -> String {
 }
 
 fn columns<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    // Names come from the network and from whoever answers as chronyd.
+    // Names come from the network and from the process that answers as chronyd.
     let rows = std::iter::once(heading.map(str::to_owned)).chain(rows);
     let rows: Vec<_> = rows.map(|row| row.map(|cell| printable(cell.as_bytes()))).collect();
     kernel::columns(&rows, &[], "  ")

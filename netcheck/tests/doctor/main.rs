@@ -435,7 +435,7 @@ fn the_exit_status_says_whether_the_service_is_reached() {
 }
 
 #[test]
-fn bad_arguments_are_told() {
+fn bad_arguments_are_reported() {
     let error = |options: &DoctorOptions| diagnose(options).unwrap_err().to_string();
     let text = "'ftp://host/' is not the URL of a service: expected http:// or https:// and a host";
     assert_eq!(error(&DoctorOptions::new("ftp://user:secret@host/")), text);
