@@ -38,7 +38,7 @@ pub enum ArchiveError {
     #[error("cannot unpack it")]
     Io(#[from] io::Error),
     /// An entry would land outside.
-    #[error("its entry {} leads out of the archive", path.display())]
+    #[error("its entry {} points outside the archive", path.display())]
     Outside {
         /// As written in the archive.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum ArchiveError {
     )]
     TooLarge,
     /// A hard link to what is no file of the archive, or none yet.
-    #[error("its entry {} is a hard link to {}, which is not a file before it in the archive", path.display(), target.display())]
+    #[error("its entry {} is a hard link to {}, which is not an earlier file of the archive", path.display(), target.display())]
     HardLink {
         /// As written in the archive.
         path: PathBuf,

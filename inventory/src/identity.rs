@@ -122,7 +122,7 @@ pub fn host_id(root: &Root) -> Identity {
         if is_shared(&text) {
             tracing::warn!(
                 serial = &*text,
-                "other boards have this serial number too, and with it this host's id: tell them apart by the kernel \
+                "other boards have the same serial number, and so the same host id: set a unique one with the kernel \
                  argument {OVERRIDE}UUID"
             );
         }
@@ -134,7 +134,9 @@ pub fn host_id(root: &Root) -> Identity {
     match sysfs_macs(root).iter().min() {
         Some(mac) => identity(md5(mac.as_bytes()), Source::Mac),
         None => {
-            tracing::warn!("nothing tells this host from others: give it an id by the kernel argument {OVERRIDE}UUID");
+            tracing::warn!(
+                "nothing distinguishes this host from others: set an id with the kernel argument {OVERRIDE}UUID"
+            );
             identity(FAILURE, Source::Nothing)
         }
     }
@@ -157,7 +159,7 @@ fn operators(root: &Root) -> Option<(Uuid, Source)> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let uuid = text.parse().ok();
         if uuid.is_none() {
-            tracing::warn!(%source, id = text, "the host id given is not a UUID and is not used");
+            tracing::warn!(%source, id = text, "the given host id is not a UUID and is ignored");
         }
         Some((uuid?, source))
     })

@@ -54,7 +54,7 @@ pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Resu
         match waitpid(child, None) {
             Err(Errno::EINTR) => {}
             _ if is_late => break format!("it took longer than {patience:?}"),
-            Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process ended by {signal}"),
+            Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process was ended by {signal}"),
             _ => break "its process ended early".to_owned(),
         }
     };
@@ -161,7 +161,10 @@ mod tests {
             out.write_all(b"half")?;
             std::process::abort()
         });
-        assert_eq!(crashed, Attempt { output: b"half".to_vec(), failure: Some("its process ended by SIGABRT".into()) });
+        assert_eq!(
+            crashed,
+            Attempt { output: b"half".to_vec(), failure: Some("its process was ended by SIGABRT".into()) }
+        );
         let gone = failed(|_| fork::exit());
         assert_eq!(gone.failure.unwrap(), "its process ended early");
         let hung = attempt(Duration::from_millis(50), |out| {

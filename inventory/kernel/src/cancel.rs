@@ -90,12 +90,12 @@ impl Cancel {
             while let Ok(signal) = signals.wait() {
                 match (cancel.is_cancelled(), again) {
                     (true, Again::Leave) => {
-                        tracing::warn!(%signal, "second signal, leaving at once");
+                        tracing::warn!(%signal, "second signal, exiting at once");
                         std::process::exit(1);
                     }
-                    (true, Again::Wait) => tracing::warn!(%signal, "already stopping; wait for it, please"),
-                    (false, Again::Leave) => tracing::warn!(%signal, "stopping; the signal again leaves at once"),
-                    (false, Again::Wait) => tracing::warn!(%signal, "stopping in good order"),
+                    (true, Again::Wait) => tracing::warn!(%signal, "already stopping; please wait"),
+                    (false, Again::Leave) => tracing::warn!(%signal, "stopping; a second signal exits at once"),
+                    (false, Again::Wait) => tracing::warn!(%signal, "stopping cleanly"),
                 }
                 cancel.cancel();
             }

@@ -25,7 +25,7 @@ pub enum VariableError {
     #[error("cannot read the firmware's variable {name}")]
     Read { name: String, source: io::Error },
     /// No attributes, or no end.
-    #[error("the firmware's variable {name} has {len} bytes, which cannot be")]
+    #[error("the firmware's variable {name} has an invalid length of {len} bytes")]
     Length {
         name: String,
         /// Bytes that were read.
@@ -39,10 +39,10 @@ pub enum VariableError {
 /// What the kernel's number means for a variable, and what to do.
 fn refusal(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EROFS) => "they are mounted read-only, or the kernel was told to leave them alone (efi=noruntime)",
-        Some(libc::ENOSPC) => "the firmware has no room; delete entries nobody needs in its set-up",
-        Some(libc::EINVAL) => "the firmware does not take it",
-        Some(libc::EIO) => "the firmware failed; it may do so until the next reboot",
+        Some(libc::EROFS) => "they are mounted read-only, or disabled on the kernel's command line (efi=noruntime)",
+        Some(libc::ENOSPC) => "the firmware has no space left; delete unused entries in its setup",
+        Some(libc::EINVAL) => "the firmware rejects it",
+        Some(libc::EIO) => "the firmware failed, and may fail until the next reboot",
         Some(libc::EPERM | libc::EACCES) => "not allowed: is efivarfs mounted, and is this root?",
         _ => "the kernel refuses",
     }

@@ -42,7 +42,7 @@ pub enum NetlinkError {
     Io(#[from] io::Error),
     #[error("the answer exceeds {limit_bytes} bytes")]
     TooLong { limit_bytes: usize },
-    #[error("the answer holds a message of {len_bytes} bytes")]
+    #[error("the answer contains a message of {len_bytes} bytes")]
     Truncated { len_bytes: usize },
 }
 

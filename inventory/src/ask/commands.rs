@@ -110,7 +110,7 @@ pub(super) fn ata_smart_thresholds(disk: &File) -> io::Result<Vec<u8>> {
 /// for it, which takes longer than there is patience and wears them.
 fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
     if is_asleep(disk)? {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and is not woken"));
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and was not woken"));
     }
     let mut data = vec![0; ATA_SECTOR_BYTES];
     // PIO data-in; the length is the sector count, in blocks, from the device.

@@ -91,7 +91,7 @@ impl Patience {
                 match Asker::start(device, open, questions, answer) {
                     Ok(asker) => askers.push(asker),
                     Err((error, open)) => {
-                        tracing::warn!(%error, "cannot start a process to ask a device with");
+                        tracing::warn!(%error, "cannot start a process to query a device");
                         open.into_iter().for_each(|index| answers[index] = Some(Err(error.kind().into())));
                     }
                 }
@@ -112,9 +112,9 @@ impl Patience {
             });
         }
         if !queue.is_empty() {
-            tracing::warn!(devices = queue.len(), "too many devices hang: the rest is not asked");
+            tracing::warn!(devices = queue.len(), "too many devices hang: the rest are skipped");
         }
-        let unasked = || Err(io::Error::new(io::ErrorKind::TimedOut, "not asked, since too many devices hang"));
+        let unasked = || Err(io::Error::new(io::ErrorKind::TimedOut, "skipped, because too many devices hang"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unasked)).collect()
     }
 
@@ -123,7 +123,7 @@ impl Patience {
             device = asker.device,
             limit_s = limit.as_secs(),
             facts = asker.open.len(),
-            "does not answer and is left alone: what only it can tell is missing"
+            "does not answer and is skipped: facts that only it has are missing"
         );
         // It may wait where no signal reaches it.
         let _ = kill(asker.process, Signal::SIGKILL);
@@ -190,7 +190,7 @@ impl Asker {
                 return false;
             }
         };
-        let told = || Err(io::Error::new(error, "the process that asked the device has ended without an answer"));
+        let told = || Err(io::Error::new(error, "the process that queried the device ended without an answer"));
         self.open.drain(..).for_each(|index| answers[index] = Some(told()));
         false
     }

@@ -26,7 +26,7 @@ pub(crate) enum DumpError {
     #[error("netlink answer for {what} exceeds {MAX_DUMP_BYTES} bytes")]
     TooLong { what: &'static str },
     /// A datagram that does not fit.
-    #[error("netlink answer for {what} holds a message of {len_bytes} bytes")]
+    #[error("netlink answer for {what} contains a message of {len_bytes} bytes")]
     Truncated { what: &'static str, len_bytes: usize },
 }
 

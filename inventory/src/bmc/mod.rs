@@ -54,14 +54,17 @@ impl<'a> Machine<'a> {
         }
         if self.root.is_live() && self.begun.elapsed() > LIMIT {
             self.is_lost = true;
-            tracing::warn!(limit_s = LIMIT.as_secs(), "the management controller is too slow: the rest is not asked");
+            tracing::warn!(
+                limit_s = LIMIT.as_secs(),
+                "the management controller is too slow: skipping the other requests"
+            );
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.root.ask(question).inspect_err(|error| {
             // What a captured machine's controller did not answer is not there; the next one may be.
             if self.root.is_live() {
                 self.is_lost = true;
-                tracing::warn!(%error, "the management controller is not asked further");
+                tracing::warn!(%error, "no more requests are sent to the management controller");
             }
         })
     }
@@ -74,7 +77,7 @@ impl Controller for Machine<'_> {
             (0, reply) => Some(reply.to_vec()),
             (code, _) => {
                 let code = format!("{code:02x}");
-                tracing::debug!(netfn, command, ?data, code, "the management controller refuses");
+                tracing::debug!(netfn, command, ?data, code, "the management controller refused the request");
                 None
             }
         }

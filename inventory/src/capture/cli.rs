@@ -10,12 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Write everything this machine's inventory and report are made of into a file
+/// Write everything that this machine's inventory and report are made of to a file
 ///
-/// The file is a .tar.gz of what was read of /sys, /proc, /run/udev and /dev/disk, and of the kernel's and the devices' raw
-/// answers. `landfall inventory --root FILE` and `landfall report --root FILE` then tell of this machine wherever they run.
-/// Nothing is written to any disk of the machine but that file. Root's rights are needed for SMBIOS, serial numbers and
-/// answers of devices.
+/// The file is a .tar.gz of what was read from /sys, /proc, /run/udev and /dev/disk, and of the raw answers of the kernel
+/// and the devices. `landfall inventory --root FILE` and `landfall report --root FILE` then describe this machine
+/// wherever they run. Only that file is written. SMBIOS, serial numbers and answers of devices need root.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,12 +28,12 @@ pub struct Capture {
     output: PathBuf,
     /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
     ///
-    /// The same value becomes the same replacement throughout this file, and another one in the next. Makers stay known by
-    /// their part of an address. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not
-    /// replaced, but for such values within them.
+    /// A value has the same replacement throughout this file, and another one in the next. The maker's part of an address
+    /// is retained. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not replaced, except
+    /// for such values within them.
     #[arg(long)]
     scrub: bool,
-    /// Capture this captured tree or file again
+    /// Capture from this captured tree or file instead
     #[arg(long, value_name = "DIR|FILE", default_value = "/")]
     root: PathBuf,
 }

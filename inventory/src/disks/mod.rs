@@ -197,10 +197,7 @@ fn unanswered<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) ->
 fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
     for (fact, disks) in lost {
         let disks = disks.join(" ");
-        tracing::warn!(
-            disks,
-            "{fact} is told as false, but was not measured: look for these disks in the kernel's log"
-        );
+        tracing::warn!(disks, "could not read {fact}; reporting false: check the kernel's log for these disks");
     }
 }
 

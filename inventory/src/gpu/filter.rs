@@ -14,7 +14,7 @@ pub struct GpuFilter {
 /// A file that is no such filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: {what}: {seen:?}; known are `classes: ['0300']`, `vendors: ['0302 10de']` and `models: ['1200 1da3 1020']`"
+    "line {line}: {what}: {seen:?}; expected lines such as `classes: ['0300']`, `vendors: ['0302 10de']` and `models: ['1200 1da3 1020']`"
 )]
 pub struct GpuFilterError {
     /// Counted from 1.
@@ -46,7 +46,7 @@ impl GpuFilter {
                 continue;
             }
             if !is_open && let Some(item) = rest.strip_prefix('-') {
-                let (list, digits) = list.as_mut().ok_or_else(|| fail("an item of no list", rest))?;
+                let (list, digits) = list.as_mut().ok_or_else(|| fail("an item outside of a list", rest))?;
                 list.push(item_of(item, *digits).ok_or_else(|| fail("not an identifier of this list", item.trim()))?);
                 continue;
             }
@@ -79,7 +79,7 @@ impl GpuFilter {
         if is_open {
             return Err(GpuFilterError {
                 line: text.lines().count(),
-                what: "a list without its end",
+                what: "a list without an end",
                 seen: String::new(),
             });
         }

@@ -72,7 +72,7 @@ enum Piece {
 pub(super) enum ConditionError {
     #[error("`{0}` is not a number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"")]
     NoNumber(String),
-    #[error("`{0}` is not a unit of bytes; known are KiB, MiB, GiB, TiB, kB, MB, GB and TB")]
+    #[error("`{0}` is not a unit of bytes; use KiB, MiB, GiB, TiB, kB, MB, GB and TB")]
     NoUnit(String),
     #[error(
         "`{0}` has a unit, but only fields named *_bytes are in bytes; give the plain number in the field's own unit"

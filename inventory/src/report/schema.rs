@@ -125,7 +125,7 @@ mod tests {
         }
         let kept = std::fs::read_to_string(file).unwrap_or_default();
         let how = "LANDFALL_WRITE_SCHEMA=1 cargo test -p inventory the_checked_in_schema";
-        assert!(kept == now, "{file} is not what the types say; to write it anew: {how}");
+        assert!(kept == now, "{file} does not match the types; to regenerate it: {how}");
     }
 
     #[test]

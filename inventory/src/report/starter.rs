@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// What a starting file says of itself.
 const HEADER: &str = "\
-# What a machine of this kind is expected to be; made from one by `landfall report --print-expect`.
+# Expectation for machines of this kind, made from one by `landfall report --print-expect`.
 # Only what is named here is compared: delete what does not matter, loosen the rest.
 #   numbers   8   \">= 8\"   \">= 60 GiB, < 70 GiB\"      texts   \"Intel*\"   \"!= Vulnerable*\"   [\"this\", \"or that\"]
 #   [[a.list]]  count = elements like this one, or \">= 2\"; without count at least one
@@ -24,7 +24,7 @@ const HEADER: &str = "\
 pub(super) enum StarterError {
     #[error("the report cannot be written as TOML")]
     Toml(#[from] toml::ser::Error),
-    #[error("what was written of the report is not understood again")]
+    #[error("the written expectation cannot be read back")]
     Expect(#[from] ExpectError),
 }
 

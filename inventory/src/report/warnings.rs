@@ -174,7 +174,7 @@ fn health(health: &Health, warnings: &mut Lines) {
     }
     if !health.crash_records.is_empty() {
         let count = u64::try_from(health.crash_records.len()).unwrap_or(u64::MAX);
-        warnings.say(format!("the firmware keeps {} (pstore)", counted(count, "crash record")));
+        warnings.say(format!("the firmware stores {} (pstore)", counted(count, "crash record")));
     }
     for chip in &health.sensors {
         for temperature in &chip.temperatures {
@@ -228,7 +228,7 @@ fn processors(processors: &Processors, warnings: &mut Lines) {
     }
     let models: Vec<_> = processors.packages.iter().map(|package| (&package.model_name, package.stepping)).collect();
     if models.windows(2).any(|pair| pair[0] != pair[1]) {
-        warnings.say("packages hold different processors, which few makers support");
+        warnings.say("packages contain different processors, which few makers support");
     }
     for (name, state) in processors.vulnerabilities.iter().filter(|(_, state)| state.starts_with("Vulnerable")) {
         warnings.say_of(name.replace('_', " "), state);
@@ -244,7 +244,7 @@ fn cores_and_nodes(processors: &Processors, notes: &mut Lines) {
         }
     }
     for node in processors.numa_nodes.iter().filter(|node| node.memory_bytes == Some(0)) {
-        notes.say_of(format!("NUMA node {}", node.id), "no memory of its own");
+        notes.say_of(format!("NUMA node {}", node.id), "no local memory");
     }
 }
 

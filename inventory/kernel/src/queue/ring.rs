@@ -73,7 +73,7 @@ impl<'a> Ring<'a> {
         };
         let Ok(number) = u64::try_from(number) else { return Err((request, io::ErrorKind::Unsupported.into())) };
         if self.broken {
-            return Err((request, io::Error::other("io_uring took no more requests")));
+            return Err((request, io::Error::other("io_uring accepted no more requests")));
         }
         let request = slot.insert(request);
         let (fd, position) = (Fd(self.file.as_raw_fd()), request.position());
