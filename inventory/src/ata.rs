@@ -222,8 +222,8 @@ fn transport(word: u16) -> Option<String> {
         (0 | 0xffff, _) => None,
         (_, 0) => Some("parallel".to_owned()),
         (_, 1) => {
-            let told = VERSIONS.iter().enumerate().rev().find(|(bit, _)| word >> bit & 1 == 1);
-            told.map(|(_, name)| (*name).to_owned())
+            let newest = VERSIONS.iter().enumerate().rev().find(|(bit, _)| word >> bit & 1 == 1);
+            newest.map(|(_, name)| (*name).to_owned())
         }
         (_, 0xe) => Some("PCIe".to_owned()),
         _ => None,

@@ -58,7 +58,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Runs the subcommand. An error means that the root or stdout is unusable; facts that are missing are none.
+    /// Runs the subcommand. An error means that the root or stdout is unusable; missing facts are not errors.
     pub fn run(self) -> anyhow::Result<()> {
         let text = self.output()?;
         let mut out = stdout().lock();

@@ -7,7 +7,7 @@ use kernel::mounts::Mount;
 const MAX_TABLE_BYTES: usize = 16 << 20;
 const OF_FIRST: &str = "/proc/1/mountinfo";
 
-/// The mounts of process 1, whose view is the host's, else our own, which in a container lacks what the host has mounted.
+/// The mounts of process 1, whose view is the host's, else our own, which in a container lacks the host's mounts.
 pub(crate) fn mounts(root: &Root) -> Vec<Mount> {
     let of_first = root.text(OF_FIRST, MAX_TABLE_BYTES).filter(|text| !text.is_empty());
     let is_own = of_first.is_none();

@@ -51,8 +51,8 @@ fn our_own_mount_table_does_not_silently_stand_for_the_hosts() {
         assert_eq!(warnings(), Vec::<String>::new());
         let none = None::<&Path>;
         mount(Some("/dev/null"), "/proc/1/mountinfo", none, MsFlags::MS_BIND, none).unwrap();
-        let told = warnings();
-        assert!(told.len() == 1 && told[0].contains("look free") && told[0].contains("--pid=host"), "{told:?}");
+        let logged = warnings();
+        assert!(logged.len() == 1 && logged[0].contains("look free") && logged[0].contains("--pid=host"), "{logged:?}");
     });
 }
 

@@ -56,7 +56,7 @@ impl Capture {
             }
             Place::File(path) => {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                // Whole or not at all, and for its owner alone: it holds serial numbers.
+                // Complete or not at all, and readable by its owner only: it contains serial numbers.
                 let mut file = tempfile::NamedTempFile::new_in(dir).with_context(fail)?;
                 captured.write(file.as_file_mut()).with_context(fail)?;
                 let len_bytes = file.as_file().metadata().with_context(fail)?.len();
@@ -72,7 +72,7 @@ impl Capture {
 
 /// Where a capture goes.
 enum Place {
-    /// A regular file, there already or not, to be replaced as a whole.
+    /// A regular file, existing or not, to be replaced as a whole.
     File(PathBuf),
     /// A pipe, a terminal or a character device, which stays what it is.
     Stream(File),
@@ -173,7 +173,7 @@ mod tests {
         let run =
             |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
         let dir = tempfile::tempdir().unwrap();
-        // Through a link, so that a mistake costs the link and not the machine's /dev/null.
+        // Through a link, so that a mistake replaces the link and not the machine's /dev/null.
         let null = dir.path().join("null");
         symlink("/dev/null", &null).unwrap();
         run(&null).unwrap();

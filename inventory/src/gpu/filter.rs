@@ -1,6 +1,6 @@
 //! Which PCI functions count as graphics or accelerators: by default four classes, else what a file says.
 //!
-//! The file is YAML of one shape only, three lists of texts, and that is all that is read of YAML here.
+//! The file is YAML of one shape only, three lists of texts; no other YAML is understood here.
 
 /// Which PCI functions are reported: by class, by class and vendor, or by class, vendor and device; all in lower-case
 /// hexadecimal digits without blanks.
@@ -11,7 +11,7 @@ pub struct GpuFilter {
     models: Vec<String>,
 }
 
-/// A file that is no such filter.
+/// A file that is not such a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "line {line}: {what}: {seen:?}; expected lines such as `classes: ['0300']`, `vendors: ['0302 10de']` and `models: ['1200 1da3 1020']`"

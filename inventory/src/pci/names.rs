@@ -54,7 +54,7 @@ const CLASSES: [(u8, u8, &str); 34] = [
     (0x12, 0x00, "Processing accelerators"),
     (0x13, 0x00, "Non-Essential Instrumentation"),
 ];
-/// Longest name that is kept.
+/// Longest name that is stored.
 const MAX_NAME_CHARS: usize = 200;
 
 /// The numbers a function is known by.

@@ -112,7 +112,7 @@ struct Diff {
 }
 
 impl Report {
-    /// Runs the subcommand. An error means that a file, the root or stdout is unusable; facts that are missing are none.
+    /// Runs the subcommand. An error means that a file, the root or stdout is unusable; missing facts are not errors.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let (text, code) = self.output()?;
         let mut out = stdout().lock();
@@ -129,7 +129,7 @@ impl Report {
             return Ok((serde_json::to_string_pretty(&schema)? + "\n", 0));
         }
         let shape = Shape::new(&schema);
-        // Before anything is asked: a mistake in the file should not take a minute to learn of.
+        // First of all: a mistake in the file should not take a minute to show.
         let expectation = self.expect.as_deref().map(|path| read_expectation(path, &shape)).transpose()?;
         let root = Root::open(&self.root)?;
         if self.root == Path::new("/") && !nix::unistd::geteuid().is_root() {

@@ -89,7 +89,7 @@ const MEASURED: [&str; 24] = [
     "voltage_millivolts",
 ];
 
-/// Facts of which the kernel takes a part that changes with its version.
+/// Facts that depend on what the kernel's version takes for itself.
 const ROUGH: [&str; 2] = ["memory_bytes", "usable_bytes"];
 
 /// Whether like machines have only about the same.

@@ -74,7 +74,7 @@ pub struct FirmwareResource {
 pub(super) fn firmware(root: &Root, smbios: &Smbios) -> Firmware {
     let boot_mode = match root.is_dir(EFI) {
         true => Some("uefi"),
-        // A tree without the directory above tells nothing.
+        // A tree without the directory above says nothing.
         false => root.is_dir("/sys/firmware").then_some("bios"),
     };
     Firmware {

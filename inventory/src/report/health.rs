@@ -95,7 +95,7 @@ pub(super) fn health(root: &Root, controllers: &[MemoryController], functions: &
     }
 }
 
-/// Of those that count at all.
+/// Of those that have a counter.
 fn sum(counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     counts.flatten().reduce(u64::saturating_add)
 }

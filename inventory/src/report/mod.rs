@@ -1,6 +1,6 @@
-//! The deep facts of a machine, for certification and for comparing machines: what the service's inventory has no words for.
+//! The deep facts of a machine, for certification and for comparing machines: what the service's inventory has no fields for.
 //!
-//! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
+//! Units stand in the names of the facts. A fact that can't be read is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
 mod caches;
@@ -141,8 +141,8 @@ pub fn collect(root: &Root) -> Report {
     })
 }
 
-/// The same with all members in the order of their names. Without it that order hangs on a feature of serde_json, which any crate in
-/// the program can turn on for all of it.
+/// The same with all members in the order of their names. Otherwise that order depends on a feature of serde_json, which
+/// any crate can turn on for the whole program.
 fn by_name(value: &Value) -> Value {
     let mut sorted = value.clone();
     sorted.sort_all_objects();

@@ -197,7 +197,8 @@ fn switch(text: &str) -> Option<bool> {
 /// Reads the topology once for each core and package, not for each of their CPUs.
 fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios) -> Vec<Package> {
     let firmwares_model = smbios.processor().or_else(|| devicetree::processor(root));
-    let told: BTreeMap<u32, &cpuinfo::Processor> = info.processors.iter().map(|told| (told.cpu, told)).gather();
+    let by_cpu: BTreeMap<u32, &cpuinfo::Processor> =
+        info.processors.iter().map(|processor| (processor.cpu, processor)).gather();
     let siblings = |cpu: u32, names: [&str; 2]| {
         let read = |name| root.attribute(format!("{CPUS}/cpu{cpu}/topology/{name}"));
         let mut cpus = names.into_iter().find_map(read).map(|list| lists::parse(&list)).unwrap_or_default();
@@ -214,13 +215,13 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios
             let cpus = siblings(*cpu, PACKAGE_LISTS);
             seen.extend(&cpus);
             // -1 stands for a firmware that gives no numbers.
-            let id = root.number(format!("{topology}/physical_package_id")).or_else(|| told.get(cpu)?.package);
+            let id = root.number(format!("{topology}/physical_package_id")).or_else(|| by_cpu.get(cpu)?.package);
             match id {
                 Some(id) => packages.entry(id).or_default().extend(cpus),
                 None if PACKAGE_LISTS.iter().any(|name| root.exists(format!("{topology}/{name}"))) => {
                     without_id.push(cpus);
                 }
-                // A machine that tells nothing of packages is one.
+                // A machine that reports no packages has one.
                 None => packages.entry(0).or_default().extend(cpus),
             }
         }
@@ -241,14 +242,15 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios
         count
     };
     let package = |(id, cpus): (u32, BTreeSet<u32>)| {
-        let first = cpus.iter().find_map(|cpu| told.get(cpu)).copied().cloned().unwrap_or_default();
+        let first = cpus.iter().find_map(|cpu| by_cpu.get(cpu)).copied().cloned().unwrap_or_default();
         let sysfs = |cpu: u32| root.attribute(format!("{CPUS}/cpu{cpu}/microcode/version"));
-        let microcode = |cpu: &u32| told.get(cpu).and_then(|told| told.microcode.clone()).or_else(|| sysfs(*cpu));
+        let microcode =
+            |cpu: &u32| by_cpu.get(cpu).and_then(|processor| processor.microcode.clone()).or_else(|| sysfs(*cpu));
         let microcode: BTreeSet<String> = cpus.iter().filter_map(microcode).gather();
         let knows_dies = cpus.first().is_some_and(|cpu| root.exists(format!("{CPUS}/cpu{cpu}/topology/die_cpus_list")));
         // Mostly one; a map would sort them.
         let mut models: Vec<&str> = Vec::new();
-        for model in cpus.iter().filter_map(|cpu| told.get(cpu)?.model_name.as_deref()) {
+        for model in cpus.iter().filter_map(|cpu| by_cpu.get(cpu)?.model_name.as_deref()) {
             if !models.contains(&model) && models.len() < MAX_MODELS {
                 models.push(model);
             }

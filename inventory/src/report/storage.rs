@@ -137,7 +137,7 @@ fn disks(root: &Root) -> Vec<Disk> {
     disks
 }
 
-/// What sysfs tells; `None` for what is no hardware, and for the hidden legs of a multipath NVMe disk.
+/// What sysfs tells; `None` for what is not hardware, and for the hidden legs of a multipath NVMe disk.
 fn disk(root: &Root, name: String) -> Option<Disk> {
     let dir = PathBuf::from(BLOCK).join(&name);
     let sys = root.resolve(&dir)?;

@@ -1,4 +1,4 @@
-//! What somebody should look at before this machine is used, and what is worth knowing of it.
+//! What should be checked before this machine is used, and what is worth knowing about it.
 
 use super::{
     Function, Health, Memory, Processors, Report,
@@ -9,7 +9,7 @@ use super::{
 use crate::smbios::MemoryDevice;
 use std::collections::BTreeMap;
 
-/// States of a chassis that are no good news (SMBIOS 7.4.2).
+/// States of a chassis that are a warning (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
 /// Names that stand before a line or in it; others are counted.
 const MAX_NAMES: usize = 4;
@@ -19,11 +19,11 @@ const MAX_NAMES: usize = 4;
 pub(super) struct Findings {
     /// What is not as it should be.
     pub warnings: Lines,
-    /// What may be meant to be so.
+    /// What may be intended.
     pub notes: Lines,
 }
 
-/// Lines by what they say; those that say the same of several things are one.
+/// Lines by what they say; the same text about several things is one line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// Texts, and the names they are said of.
@@ -73,7 +73,7 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Looks through a report. A virtual machine has no sockets, modules and links: what its firmware tells of them is made up.
+/// Looks through a report. A virtual machine has no sockets, modules and links: what its firmware reports of them is made up.
 pub(super) fn findings(report: &Report) -> Findings {
     let mut found = Findings::default();
     let is_real = report.system.is_virtual != Some(true);

@@ -83,9 +83,9 @@ mod tests {
     fn what_disks_say_of_themselves() {
         let attribute = |failed: Option<&str>| json!({"id": 5, "name": "reallocated", "value": 1, "worst": 1, "raw": 9, "is_prefailure": true, "failed": failed});
         let disk = |is_failing: bool, failed| json!({"is_failing": is_failing, "attributes": [attribute(failed)]});
-        let nvme = |spare: u8, used: u8, errors: u64, told: &[&str]| {
+        let nvme = |spare: u8, used: u8, errors: u64, critical_warnings: &[&str]| {
             json!({
-                "critical_warnings": told, "available_spare_percent": spare, "spare_threshold_percent": 10,
+                "critical_warnings": critical_warnings, "available_spare_percent": spare, "spare_threshold_percent": 10,
                 "used_percent": used, "media_errors": errors, "warning_temperature_minutes": 0,
                 "critical_temperature_minutes": 0,
             })

@@ -248,7 +248,7 @@ structure! {
     }
 }
 
-/// 7.1.1: units of 64 KiB less one; sizes from 16 MiB on are in a word of their own.
+/// 7.1.1: units of 64 KiB less one; sizes from 16 MiB on are in a separate word.
 fn rom_bytes(s: &Structure<'_>) -> Option<u64> {
     match s.byte(0x09)? {
         0xff => match s.word(0x18) {
@@ -301,7 +301,7 @@ fn address_space(s: &Structure<'_>) -> Option<&'static str> {
     })
 }
 
-/// The lowest bit tells the address space; its own value is in the modifier that later versions added (7.39).
+/// The lowest bit gives the address space; its own value is in the modifier that later versions added (7.39).
 fn base_address(s: &Structure<'_>) -> Option<u64> {
     let address = s.qword(0x08)?;
     if s.byte(0x04)? == SSIF {

@@ -35,8 +35,8 @@ pub(crate) fn recorded_inventories() -> Vec<Value> {
     let read = |file: &str| serde_json::from_slice::<Value>(&fs::read(dir.join(file)).unwrap()).unwrap();
     let sent = read("sno-install/0003-POST-v2_infra-envs_ID_hosts_ID_instructions-204.json");
     // As the service keeps it: without the interfaces that it drops.
-    let kept = read("api/sno-host-known.json");
-    [&sent["request"]["body"]["output"], &kept["inventory"]]
+    let stored = read("api/sno-host-known.json");
+    [&sent["request"]["body"]["output"], &stored["inventory"]]
         .map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap())
         .to_vec()
 }

@@ -14,7 +14,7 @@ use std::{
 
 /// Between two looks at a ring that can no longer be waited on.
 const POLL: Duration = Duration::from_millis(1);
-/// io_uring_enter takes so many tries to find memory, at `POLL` each, before a request is given back.
+/// Tries of io_uring_enter to find memory, every `POLL`, before a request fails.
 const ENTER_TRIES: u32 = 1000;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
@@ -84,7 +84,7 @@ impl<'a> Ring<'a> {
         };
         let entry = entry.user_data(number);
         // SAFETY: source and destination are `left` bytes long, and a buffer's memory stays where it is. The slot keeps
-        // the request, and nobody touches it, until the kernel has given it back, which Drop waits for; what it writes is
+        // the request, and nothing touches it, until the kernel has given it back, which Drop waits for; what it writes is
         // shared, but only read. The descriptor is borrowed for as long as the ring lives.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         let started = pushed.map_err(io::Error::other).and_then(|()| self.submit());
@@ -127,7 +127,7 @@ impl<'a> Ring<'a> {
 impl Iterator for Ring<'_> {
     type Item = Answer;
 
-    /// Waits for any request to come back; None when none is under way.
+    /// Waits for any request to complete; None when none is pending.
     fn next(&mut self) -> Option<Answer> {
         if let Some(answer) = self.unstarted.pop_front() {
             return Some(answer);
