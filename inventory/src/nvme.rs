@@ -66,7 +66,7 @@ pub struct NvmeIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NvmeHealth {
-    /// What is wrong, in the specification's order; empty if nothing is.
+    /// What is wrong, in the specification's order; empty if nothing is wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub critical_warnings: Vec<String>,
     /// Composite temperature, °C.
@@ -84,13 +84,13 @@ pub struct NvmeHealth {
     /// Bytes written by hosts, rounded up by the controller to 512000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
-    /// Times it was switched on.
+    /// Times it was powered on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
     /// Hours it was on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
-    /// Times the power went without notice.
+    /// Times the power was lost without notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
     /// Errors of integrity that could not be corrected.

@@ -19,10 +19,10 @@ pub struct Memory {
     /// Sum of all modules of the system memory, bytes (SMBIOS type 17).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_bytes: Option<u64>,
-    /// What the kernel has to give, bytes (MemTotal of /proc/meminfo).
+    /// What the kernel can allocate, bytes (MemTotal of /proc/meminfo).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,
-    /// The most the board takes, bytes (SMBIOS type 16).
+    /// The most the board supports, bytes (SMBIOS type 16).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_capacity_bytes: Option<u64>,
     /// Sockets with a module.
@@ -31,10 +31,10 @@ pub struct Memory {
     /// Sockets without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty_sockets: Option<u32>,
-    /// Whether errors are corrected, by the firmware's word on the system memory.
+    /// Whether errors are corrected, as the firmware reports for the system memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
-    /// Facts in which the modules differ that should all be the same.
+    /// Facts in which the modules differ that should be the same for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mismatches: Vec<Mismatch>,
     /// Sockets whose module runs slower than it could, by bank and locator.

@@ -74,7 +74,7 @@ pub struct Report {
     /// Id the assisted-installer service knows this host by.
     pub host_id: String,
     /// Where the id comes from: the operator (kernel-argument, fw-cfg, oem-string) or the hardware (board-serial, system-uuid,
-    /// mac); nothing where nothing tells the host from others.
+    /// mac); nothing if nothing distinguishes the host from others.
     pub host_id_source: String,
     /// The running kernel.
     pub kernel: Kernel,
@@ -92,7 +92,7 @@ pub struct Report {
     /// Expansion slots, in the firmware's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
-    /// Devices on the system board that the firmware tells of, in its order.
+    /// Devices on the system board that the firmware lists, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub onboard_devices: Vec<smbios::OnboardDevice>,
     /// PCI functions, by address.

@@ -29,7 +29,7 @@ pub struct Processors {
     /// Packages that have a CPU online, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
-    /// Sockets, filled or empty, as the firmware tells of them (SMBIOS type 4), in its order.
+    /// Sockets, filled or empty, as the firmware lists them (SMBIOS type 4), in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<smbios::Processor>,
     /// Cores of all packages that have a CPU online.
@@ -41,7 +41,7 @@ pub struct Processors {
     /// Whether cores run several threads now (/sys/devices/system/cpu/smt/active).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_active: Option<bool>,
-    /// Whether they may: on, off, forceoff, notsupported, notimplemented (/sys/devices/system/cpu/smt/control).
+    /// Whether they may do so: on, off, forceoff, notsupported, notimplemented (/sys/devices/system/cpu/smt/control).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_control: Option<String>,
     /// CPUs there are.
@@ -83,7 +83,7 @@ pub struct Processors {
     /// Driver of the idle states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_driver: Option<String>,
-    /// The kernel's word on each hardware vulnerability, from /sys/devices/system/cpu/vulnerabilities.
+    /// The kernel's verdict on each hardware vulnerability, from /sys/devices/system/cpu/vulnerabilities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vulnerabilities: BTreeMap<String, String>,
 }
@@ -94,10 +94,11 @@ pub struct Processors {
 pub struct Package {
     /// The kernel's number of it (`physical_package_id`).
     pub id: u32,
-    /// Maker, by the processor's own word: GenuineIntel, AuthenticAMD, IBM/S390. Where it only has a number, the name behind it.
+    /// Maker, as the processor names it: GenuineIntel, AuthenticAMD, IBM/S390. Where it only has a number, the name
+    /// behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
-    /// Model by the processor's own word, or the name behind its number; several where the cores are of several kinds. The
+    /// Model as the processor names it, or the name behind its number; several where the cores are of several kinds. The
     /// machine type on s390x.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,

@@ -28,7 +28,7 @@ pub struct System {
     /// Texts of the maker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
-    /// Whether it is a virtual machine; absent where neither processor nor firmware is told of.
+    /// Whether it is a virtual machine; absent where neither processor nor firmware is known.
     #[serde(rename = "virtual", skip_serializing_if = "Option::is_none")]
     pub is_virtual: Option<bool>,
     /// What runs a virtual machine, as far as it shows itself: KVM, QEMU, VMware, Hyper-V, Xen, z/VM and so on.

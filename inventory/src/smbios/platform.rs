@@ -159,7 +159,7 @@ structure! {
         version: String = s.text(0x06),
         /// Serial number.
         serial_number: String = s.text(0x07),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x08),
         /// What can be done with it.
         features: Vec<String> = s.byte(0x09).map(|bits| flags(bits.into(), 0, &BOARD_FEATURES)),
@@ -185,7 +185,7 @@ structure! {
         version: String = s.text(0x06),
         /// Serial number.
         serial_number: String = s.text(0x07),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x08),
         /// How it was when last booted.
         boot_up_state: String = s.name(0x09, CHASSIS_STATES),
@@ -193,7 +193,7 @@ structure! {
         power_supply_state: String = s.name(0x0a, CHASSIS_STATES),
         /// How warm it was when last booted.
         thermal_state: String = s.name(0x0b, CHASSIS_STATES),
-        /// What keeps others out.
+        /// State of the external interface lock.
         security_status: String = s.name(0x0c, CHASSIS_SECURITY),
         /// Height, rack units of 44.45 mm.
         height_u: u8 = s.nonzero_byte(0x11),

@@ -77,7 +77,7 @@ structure! {
         l3_cache_handle: u16 = s.reference(0x1e),
         /// Serial number.
         serial_number: String = s.text(0x20),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x21),
         /// The maker's part number.
         part_number: String = s.text(0x22),
