@@ -64,7 +64,7 @@ pub struct InstallerOptions {
     /// Kernel arguments to remove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_karg: Vec<String>,
-    /// Where to install.
+    /// Device to install to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dest_device: Option<String>,
     /// Set when there is a config for the installed system.

@@ -29,7 +29,7 @@ pub enum OverrideError {
     #[error("the config merged with it is not valid: {}", .0.summary())]
     Merged(Report),
     /// It is of an older version than something in the config.
-    #[error("it is of version {version}, which can't say all that the config says; write it in a newer one")]
+    #[error("it is of version {version}, which can't express all of the config; use a newer one")]
     Lost { version: Version },
 }
 

@@ -44,7 +44,7 @@ pub enum RenderFault {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// It is empty. Ignition takes that for the whole, and boots the host without any config.
-    #[error("not a config (empty): Ignition would forget all the others, too, and go on without a config")]
+    #[error("not a config (empty): Ignition would drop all the others, too, and continue without a config")]
     Empty,
     /// It is of no version.
     #[error(transparent)]

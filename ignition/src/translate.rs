@@ -13,10 +13,10 @@ pub enum TranslateError {
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// It is not valid to begin with.
-    #[error("the config is not valid as it is:\n{0}")]
+    #[error("the config is not valid:\n{0}")]
     Invalid(Report),
     /// The other version has no word for it.
-    #[error("version {to} can't say all that the config says:\n{}", list(dropped))]
+    #[error("version {to} can't express all of the config:\n{}", list(dropped))]
     Lost {
         to: Version,
         /// What it would make of it.
@@ -127,7 +127,7 @@ mod tests {
         let paths: Vec<_> = dropped.iter().map(|entry| entry.path.as_deref().unwrap()).collect();
         assert_eq!(paths, ["$.storage.files.0.mode", "$.kernelArguments"]);
         assert!(
-            error.to_string().starts_with("version 3.2.0 can't say all that the config says:\n  $.storage"),
+            error.to_string().starts_with("version 3.2.0 can't express all of the config:\n  $.storage"),
             "{error}"
         );
         assert!(translate(br#"{"ignition":{"version":"3.6.0"}}"#, Version::V3_0).is_ok());

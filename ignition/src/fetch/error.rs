@@ -20,13 +20,13 @@ pub enum FetchFault {
     #[error("unable to parse url")]
     Url,
     /// A place that only Ignition itself goes to, or nobody.
-    #[error("{scheme}: URLs are not supported here; http:, https: and data: ones are")]
+    #[error("{scheme}: URLs are not supported here; use http:, https: or data:")]
     Scheme {
         /// What stands before the colon.
         scheme: String,
     },
     /// It would take the network.
-    #[error("it is on the network, and this is to be done without")]
+    #[error("it is on the network, which must not be used")]
     Offline,
     /// A `data:` URL that can't be read.
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub enum FetchFault {
         count: u32,
     },
     /// The config's total time is up.
-    #[error("not there after {} s, which is all the time that timeouts.httpTotal gives", after.as_secs())]
+    #[error("not received after {} s, the limit set by timeouts.httpTotal", after.as_secs())]
     Total {
         after: Duration,
         /// What went wrong last.
@@ -66,7 +66,7 @@ pub enum FetchFault {
         unpacked: bool,
     },
     /// Packed in another way than with gzip.
-    #[error("invalid compression method '{method}': only gzip is known")]
+    #[error("invalid compression method '{method}': only gzip is supported")]
     Compression {
         /// What is asked for.
         method: String,
@@ -74,7 +74,7 @@ pub enum FetchFault {
     #[error("it can't be unpacked as gzip")]
     Gzip(#[source] io::Error),
     /// A sum that is none.
-    #[error("the hash to verify it by is none: sha512- or sha256- and hexadecimal digits are")]
+    #[error("its verification hash is not valid: expected sha512- or sha256- and hexadecimal digits")]
     Hash,
     /// Other bytes than were to come.
     #[error("hash verification failed (calculated {calculated} but expected {expected})")]
@@ -84,7 +84,7 @@ pub enum FetchFault {
         /// In hexadecimal.
         expected: String,
     },
-    #[error("there is no PEM certificate in it")]
+    #[error("it contains no PEM certificate")]
     NoCertificate,
 }
 

@@ -16,7 +16,7 @@ pub const ENVIRONMENT_PATH: &str = "/etc/landfall/node.env";
 /// What an installed host is told.
 #[derive(Clone, Default)]
 pub struct HostConfig {
-    /// The config of its role, into which all else is merged: a control plane's or worker's, with all that is in it.
+    /// The config of its role, into which everything else is merged: a control plane's or worker's, with all that is in it.
     pub role_config: Option<Vec<u8>>,
     /// Its name; untouched when empty.
     pub hostname: String,

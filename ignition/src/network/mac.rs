@@ -8,7 +8,7 @@ pub struct Mac([u8; 6]);
 
 /// A text that is no MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not a MAC address: six pairs of hexadecimal digits with a colon or a dash between them")]
+#[error("{found:?} is not a MAC address: expected six pairs of hexadecimal digits separated by colons or dashes")]
 pub struct MacError {
     /// What was there, its beginning.
     pub found: String,

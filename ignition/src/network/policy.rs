@@ -135,7 +135,7 @@ pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> 
     let mut desired = policy.get("desiredState").cloned().ok_or_else(|| shape("it has no desiredState"))?;
     resolve_names(&mut desired, &|capture| {
         let mac =
-            captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("there is no capture {capture:?}")))?;
+            captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("no capture {capture:?} is defined")))?;
         find(*mac).ok_or(ResolveError::NotHere(*mac))
     })?;
     serde_norway::to_string(&desired).map_err(|error| unreadable(error.into()))
@@ -152,8 +152,8 @@ fn resolve_names<'a>(
             };
             let capture =
                 inner.trim().strip_prefix("capture.").and_then(|rest| rest.strip_suffix(".interfaces.0.name"));
-            let capture =
-                capture.ok_or_else(|| ResolveError::Shape(format!("{:?} is not a name of a capture", inner.trim())))?;
+            let capture = capture
+                .ok_or_else(|| ResolveError::Shape(format!("{:?} is not the name of a capture", inner.trim())))?;
             *text = find(capture)?.to_owned();
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| resolve_names(item, find))?,

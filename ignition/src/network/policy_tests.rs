@@ -65,7 +65,7 @@ fn policies_of_other_kinds_are_refused() {
         ("capture: {a: interfaces.name == \"eth0\"}\ndesiredState: {}", "the capture \\\"a\\\""),
         ("capture: {}", "no desiredState"),
         ("desiredState: {interfaces: [{name: '{{ capture.x.interfaces.0.name }}'}]}", "no capture \\\"x\\\""),
-        ("desiredState: {interfaces: [{name: '{{ capture.x.routes }}'}]}", "not a name of a capture"),
+        ("desiredState: {interfaces: [{name: '{{ capture.x.routes }}'}]}", "not the name of a capture"),
     ] {
         assert!(refused(text).contains(said), "{text}: {}", refused(text));
     }

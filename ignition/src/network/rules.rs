@@ -133,7 +133,7 @@ mod tests {
             ),
             (
                 host(&"[".repeat(60_000), &[(B, "eth0")]),
-                "host1: the NMState is refused: it is nested too deeply: at most 128 lists and mappings may be in one another",
+                "host1: the NMState is refused: it is nested too deeply: at most 128 levels of lists and mappings are allowed",
             ),
         ] {
             let error = check(&[good.clone(), bad]).unwrap_err();

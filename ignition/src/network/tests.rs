@@ -186,7 +186,7 @@ fn profiles_that_are_no_files_or_one_file() {
     assert!(said.starts_with("host3: the profile name \"../../x.nmconnection\""), "{said}");
     let said =
         error(&format!("interfaces: [{{name: eth0, profile-name: a, {up}}}, {{name: eth1, profile-name: a, {up}}}]"));
-    assert!(said.starts_with("host3: two profiles would be the file a.nmconnection"), "{said}");
+    assert!(said.starts_with("host3: two profiles would have the file name a.nmconnection"), "{said}");
 }
 
 #[test]

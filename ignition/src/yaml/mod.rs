@@ -22,15 +22,15 @@ const MAX_DIRECTIVES: usize = 64;
 pub enum YamlError {
     #[error("it has {found} bytes, more than {max}")]
     TooLong { found: usize, max: usize },
-    #[error("it is nested too deeply: at most {max} lists and mappings may be in one another")]
+    #[error("it is nested too deeply: at most {max} levels of lists and mappings are allowed")]
     TooDeep { max: usize },
     /// With what its aliases stand for.
-    #[error("it has too many values: at most {max}, aliases followed")]
+    #[error("it has too many values: at most {max}, with aliases followed")]
     TooManyValues { max: usize },
     #[error("its aliases repeat too much text: at most {max} bytes")]
     TooMuchText { max: usize },
     /// It would have no end.
-    #[error("an alias in it stands for something that contains the alias")]
+    #[error("an alias in it contains itself")]
     Endless,
     #[error("it has more than {max} %TAG lines")]
     TooManyDirectives { max: usize },

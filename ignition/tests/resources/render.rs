@@ -133,7 +133,7 @@ fn errors_tell_the_way() {
         )
     );
     for (text, expected) in [
-        ("", "not a config (empty): Ignition would forget all the others, too, and go on without a config"),
+        ("", "not a config (empty): Ignition would drop all the others, too, and continue without a config"),
         (r#"{"ignition":{"version":"4.0.0"}}"#, "unsupported config version"),
         ("{", "config is not valid:\nerror at line 0 col 0: unexpected end of JSON input\n"),
     ] {
@@ -146,7 +146,7 @@ fn errors_tell_the_way() {
         render_with(offline, &config("root", json!({"replace": {"source": "http://h/x?hunter2"}}))).unwrap_err();
     assert_eq!(
         error,
-        "$.ignition.config.replace (http://h/x): cannot fetch http://h/x: it is on the network, and this is to be done without"
+        "$.ignition.config.replace (http://h/x): cannot fetch http://h/x: it is on the network, which must not be used"
     );
 }
 

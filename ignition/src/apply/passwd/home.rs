@@ -193,7 +193,7 @@ pub(super) fn write_keys(root: &Root, home: &str, owner: &Owner<'_>, keys: &[u8]
         }
     };
     if owner.uid != 0 && stat.st_uid != owner.uid {
-        let message = format!("{place} is not a directory of {}, who could not write there", owner.name);
+        let message = format!("{place} is not a directory owned by {}, who could not write there", owner.name);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let access = Access { uid: owner.uid, gid: owner.gid, mode: 0o700 };

@@ -23,9 +23,8 @@ impl Table {
         };
         let stat = root.stat(&root.follow(path)?)?;
         let access = stat.map(|stat| Access { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777 });
-        let text = std::str::from_utf8(&before).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8; it would be damaged by a change")
-        })?;
+        let text = std::str::from_utf8(&before)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8, so a change would damage it"))?;
         let lines = text.lines().map(str::to_owned).collect();
         Ok(Self { path, access, lines, before, changed: false })
     }

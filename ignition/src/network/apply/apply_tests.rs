@@ -166,7 +166,7 @@ fn maps_that_cant_be_read_are_named_by_line() {
     let machine = Machine::new(&[("ens1", "52:54:00:00:00:0a")]);
     machine.write("/etc/assisted/network/host0/mac_interface.ini", b"52:54:00:00:00:0a=eth0\n\nx=y\n");
     let error = machine.plan().unwrap_err().to_string();
-    assert!(error.ends_with("mac_interface.ini, line 3: \"x\" is not a MAC address: six pairs of hexadecimal digits with a colon or a dash between them"), "{error}");
+    assert!(error.ends_with("mac_interface.ini, line 3: \"x\" is not a MAC address: expected six pairs of hexadecimal digits separated by colons or dashes"), "{error}");
     machine.write("/etc/assisted/network/host0/mac_interface.ini", &[0xff]);
     assert!(matches!(machine.plan(), Err(ApplyError::Text { .. })));
     machine.write("/etc/assisted/network/host0/mac_interface.ini", &vec![b'\n'; (1 << 20) + 1]);

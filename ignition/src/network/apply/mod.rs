@@ -43,13 +43,13 @@ pub enum ApplyError {
     Policy { path: PathBuf, reason: String },
     #[error("{}: no interface of this machine has the MAC address {mac}, which the policy captures", path.display())]
     NotHere { path: PathBuf, mac: Mac },
-    #[error("{} can't be made keyfiles", path.display())]
+    #[error("{} can't be converted to keyfiles", path.display())]
     Keyfiles { path: PathBuf, source: NetworkError },
-    #[error("{one} and {other} would both be {name}; only one may match this machine")]
+    #[error("{one} and {other} would both become {name}; only one may match this machine")]
     SameFile { name: String, one: String, other: String },
     #[error("{one} and {other} have the same uuid, {uuid}; NetworkManager would drop one of them")]
     SameUuid { uuid: String, one: String, other: String },
-    #[error("{} has a directory {name:?}, so it is not NetworkManager's directory of profiles; nothing was touched", path.display())]
+    #[error("{} has a directory {name:?}, so it is not NetworkManager's directory of profiles; nothing was changed", path.display())]
     NotProfiles { path: PathBuf, name: String },
     #[error("{} can't be written", path.display())]
     Write { path: PathBuf, source: io::Error },
