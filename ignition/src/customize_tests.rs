@@ -1,4 +1,4 @@
-//! What an ISO is given, and when nothing.
+//! What an ISO gets, and when nothing.
 
 use super::*;
 use crate::{data_url, parse};

@@ -39,7 +39,7 @@ pub enum BuildError {
     },
     #[error("a time source must be a host's name or address; one of {source_chars} characters is neither")]
     NtpSource { source_chars: usize },
-    /// A file that is no config.
+    /// A file that is not a config.
     #[error("{name} is not an Ignition config: it has no ignition.version (a Butane config must be translated first)")]
     NoConfig { name: String },
     /// A name for which there is no unit.
@@ -54,19 +54,19 @@ pub enum BuildError {
     /// The role's config can't be read.
     #[error("the role's config can't be used: {}", .0.summary())]
     Role(Report),
-    /// It is of a version that is not known.
+    /// Its version is unknown.
     #[error("the role's config is of the unknown version {found}")]
     RoleVersion {
         /// As found, shortened, or `missing`.
         found: String,
     },
-    /// There is nothing that a pool's config could take the place of.
+    /// Nothing that a pool's config could replace.
     #[error("no config is fetched from .../config/worker, which pool '{pool}' would replace")]
     Pool {
         /// The pool's name, shortened.
         pool: String,
     },
-    /// Ignition would not take what was built.
+    /// Ignition would reject what was built.
     #[error("the config would not be valid: {}", .0.summary())]
     Invalid(Report),
     /// The user's part doesn't merge.

@@ -15,7 +15,7 @@ pub enum TranslateError {
     /// It is not valid to begin with.
     #[error("the config is not valid:\n{0}")]
     Invalid(Report),
-    /// The other version has no word for it.
+    /// The other version can't express it.
     #[error("version {to} can't express all of the config:\n{}", list(dropped))]
     Lost {
         to: Version,
@@ -29,7 +29,7 @@ fn list(entries: &[Entry]) -> String {
 }
 
 /// The same config in version `to`: upwards as Ignition does it itself (docs/compatibility.md#ignition-translation), downwards where
-/// nothing is lost. Keys that mean nothing are left out, as they are by every reader.
+/// nothing is lost. Unknown keys are left out, as by every reader.
 pub fn translate(text: &[u8], to: Version) -> Result<Vec<u8>, TranslateError> {
     let (mut config, from, before) = parse(text)?;
     if before.is_fatal() {
@@ -55,8 +55,8 @@ pub(crate) fn upgrade(config: &mut Document<'_>, from: Version, to: Version) {
     }
 }
 
-/// These configs as one, parents first, in the newest version among them. The error is of the config at this place, or of what
-/// they come to.
+/// These configs as one, parents first, in the newest version among them. The error is of the config at this place, or of
+/// the result.
 pub fn merge_all(texts: &[&[u8]]) -> Result<Vec<u8>, (Option<usize>, TranslateError)> {
     let mut configs = Vec::with_capacity(texts.len());
     for (place, text) in texts.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(crate) fn merged_json(config: &Document<'_>) -> Result<Vec<u8>, TranslateErr
     }
 }
 
-/// What was merged, read back; [`ParseError::Invalid`] if Ignition would not take it. It looks for entries that are there twice only
+/// What was merged, read back; [`ParseError::Invalid`] if Ignition would not take it. It looks for duplicate entries only
 /// in what people wrote.
 pub(crate) fn check_merged(merged: &[u8]) -> Result<Document<'_>, ParseError> {
     let (config, _, mut report) = parse(merged)?;

@@ -1,4 +1,4 @@
-//! Against the real ignition-validate, when it is there: it takes every config built here.
+//! Against the real ignition-validate, if available: it accepts every config built here.
 
 use api::{Proxy, Secret};
 use ignition::discovery::Discovery;

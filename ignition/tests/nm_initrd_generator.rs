@@ -1,4 +1,4 @@
-//! Kernel arguments made of NMState, as NetworkManager's own generator for the initramfs reads them: it must come to the
+//! Kernel arguments made of NMState, as NetworkManager's own generator for the initramfs reads them: it must give the
 //! addresses, ports, routes and servers that the NMState names.
 #![allow(clippy::unwrap_used)]
 

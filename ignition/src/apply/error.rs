@@ -31,7 +31,7 @@ pub enum ApplyError {
         /// Path below the root.
         path: String,
     },
-    /// Something else is there, and may not be replaced.
+    /// Something else exists there, and may not be replaced.
     #[error("{at}: {path} below the root exists already, {found}; set overwrite to replace it")]
     Exists {
         at: String,
@@ -39,7 +39,7 @@ pub enum ApplyError {
         path: String,
         found: &'static str,
     },
-    /// A name that the root's own files don't have.
+    /// A name that is missing in the root's own files.
     #[error("{at}: no {kind} named {name} in {file} below the root")]
     UnknownOwner {
         at: String,
@@ -48,7 +48,7 @@ pub enum ApplyError {
         /// Where it was looked for.
         file: &'static str,
     },
-    /// A number that is none of an owner or of permission bits.
+    /// A number that is not valid for an owner or permission bits.
     #[error("{at}: {found} is not {what}")]
     Number {
         at: String,
@@ -63,7 +63,7 @@ pub enum ApplyError {
         path: String,
         source: Box<FetchError>,
     },
-    /// A user or group can't be made as asked for.
+    /// A user or group can't be created as requested.
     #[error("{at}: {message}")]
     Account {
         at: String,

@@ -12,7 +12,7 @@ use std::fmt;
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 const CONFIG_BYTES: u64 = 64 << 10;
 
-/// A step of carrying a config out. Nothing secret is in it.
+/// A step of applying a config. It contains nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
     pub at: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// The steps in their order, as far as the tree is now as it will be then, and what is not among them.
+/// The steps in their order, as far as the present tree shows them, and what is not done.
 pub fn plan(root: &Root, config: &Document<'_>) -> Result<(Vec<Action>, Vec<Unsupported>), ApplyError> {
     let mut actions = Vec::new();
     for (number, group) in config.passwd.groups.iter().enumerate() {

@@ -53,7 +53,7 @@ impl Output {
         if !self.redacted {
             return print_config(config);
         }
-        // It may be of a version that is not known here, and then nothing is known of what is secret in it.
+        // Of an unknown version it is not known what is secret in it.
         let (config, ..) = parse(config).context("the config cannot be shown")?;
         print_config(redact(&config).as_bytes())
     }
@@ -75,7 +75,7 @@ impl Build {
     }
 }
 
-/// Text from a file. What is in it is not told when it is none.
+/// Text from a file. An error does not quote its contents.
 fn text(file: &Path) -> anyhow::Result<String> {
     String::from_utf8(read(file)?).map_err(|_| anyhow::anyhow!("{} is not text", file.display()))
 }

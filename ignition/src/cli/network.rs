@@ -265,9 +265,9 @@ impl Apply {
             writeln!(out, "none of {} hosts has a MAC address of this machine: nothing to do", hosts.len())?;
         }
         for host in &plan.hosts {
-            for told in &host.interfaces {
-                let name = told.name.as_deref().unwrap_or("not on this machine");
-                writeln!(out, "{}: {} ({}) is {name}", host.name, told.logical, told.mac)?;
+            for interface in &host.interfaces {
+                let name = interface.name.as_deref().unwrap_or("not on this machine");
+                writeln!(out, "{}: {} ({}) is {name}", host.name, interface.logical, interface.mac)?;
             }
         }
         let would = if self.dry_run { "would be " } else { "" };
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_infra_envs_and_single_networks_are_told_apart() {
+    fn lists_infra_envs_and_single_networks_are_distinguished() {
         let list = r#"[{"network_yaml": "interfaces: []", "mac_interface_map": [{"mac_address": "a", "logical_nic_name": "b"}]}]"#;
         let quoted = serde_json::to_string(list).unwrap();
         let inputs = [

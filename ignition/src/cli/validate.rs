@@ -30,9 +30,9 @@ pub(super) struct Validate {
 #[derive(Debug, Serialize)]
 struct Verdict {
     schema: u32,
-    /// Whether Ignition takes it.
+    /// Whether Ignition accepts it.
     valid: bool,
-    /// What it says it is of, if that is known.
+    /// Its version, if that is known.
     version: Option<String>,
     /// Why it can't be read at all.
     error: Option<String>,

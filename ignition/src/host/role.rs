@@ -58,7 +58,7 @@ pub(super) fn point_to_pool(config: &mut Document<'_>, pool: &str) -> Result<(),
     if is_found { Ok(()) } else { Err(missing()) }
 }
 
-/// With what removes the system that the host was installed from.
+/// Adds what removes the system that the host was installed from.
 pub(super) fn with_cleanup(config: Document<'_>) -> Document<'_> {
     let mut part = parts::empty(Version::V3_2);
     part.ignition.version = config.ignition.version.clone();
@@ -88,7 +88,7 @@ mod tests {
         let host = HostConfig { nodeip_hint: Some("fd00::1".parse().unwrap()), ..worker() };
         let config = build(&host).unwrap();
         assert_eq!(config.ignition.version, "3.2.0");
-        // Its name is no link any more.
+        // Its name is not a link any more.
         assert!(config.storage.links.is_empty() && config.storage.luks.len() == 1);
         let hint = &config.storage.files[1];
         assert_eq!(

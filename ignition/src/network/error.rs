@@ -1,4 +1,4 @@
-//! Why a static network can't be.
+//! Why a static network is not valid.
 
 use super::mac::MacError;
 use crate::yaml::YamlError;
@@ -24,7 +24,7 @@ pub enum NetworkError {
         /// What the library said.
         text: String,
     },
-    /// NMState that can't be had. The text is the library's, with the values of keys left out.
+    /// NMState that can't be applied. The text is the library's, with the values of keys left out.
     #[error("host{host}: network_yaml can't be converted to keyfiles: {text}")]
     Keyfiles {
         host: usize,

@@ -10,16 +10,16 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The main routing table.
 const MAIN_TABLE: u32 = 254;
 
-/// Kernel arguments, and what of the network they can't say.
+/// Kernel arguments, and what of the network they can't express.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Kargs {
-    /// In the order they are to be given.
+    /// In the order in which they must be given.
     pub arguments: Vec<String>,
     /// Sentences about what is left out or doubtful.
     pub notes: Vec<String>,
 }
 
-/// The arguments for a network whose interfaces `map` tells the MAC addresses of.
+/// The arguments for a network; `map` has the MAC addresses of its interfaces.
 pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
     let mut kargs = Kargs::default();
     let mut interfaces: Vec<&Interface> = state.network.interfaces.iter().filter(|one| one.is_up()).collect();
@@ -59,7 +59,7 @@ impl Kargs {
         self.notes.push(text.to_owned());
     }
 
-    /// `ifname=`: who is who. An interface without a known address keeps the name it has.
+    /// `ifname=`: names by MAC address. An interface without a known address keeps its name.
     fn names(&mut self, interfaces: &[&Interface], ports: &BTreeSet<&str>, map: &[MacInterface]) {
         let mut used = ports.clone();
         for interface in interfaces {
@@ -79,7 +79,7 @@ impl Kargs {
         }
     }
 
-    /// `bond=`, `bridge=`, `vlan=`; whether the interface will be there.
+    /// `bond=`, `bridge=`, `vlan=`; whether the interface will exist.
     fn device(&mut self, interface: &Interface) -> bool {
         let name = interface.name();
         let ports = interface.ports().unwrap_or_default().join(",");
@@ -142,12 +142,12 @@ impl Kargs {
             fixed.extend(ip.addresses.iter().flatten());
         }
         if fixed.is_empty() && !self.arguments.iter().any(|argument| argument.starts_with(&format!("ip={name}:"))) {
-            // Said nothing of, it would be configured by DHCP.
+            // Without an argument it would be configured by DHCP.
             self.add(format!("ip={name}:off{mtu}"));
         }
         let mut gateways: BTreeSet<bool> = BTreeSet::new();
         for InterfaceIpAddr { ip, prefix_length, .. } in fixed {
-            // Each family's gateway is said once, with its first address.
+            // Each family's gateway is given once, with its first address.
             let gateway = if gateways.insert(ip.is_ipv4()) { gateway(name, *ip, routes) } else { "" };
             let mask = match ip {
                 IpAddr::V4(_) => netmask(*prefix_length).to_string(),
@@ -157,7 +157,7 @@ impl Kargs {
         }
     }
 
-    /// `rd.route=`, for what `ip=` doesn't say.
+    /// `rd.route=`, for what `ip=` doesn't express.
     fn routes(&mut self, routes: &[&RouteEntry], interfaces: &[&Interface]) {
         for route in routes {
             let destination = route.destination.as_deref().unwrap_or_default();

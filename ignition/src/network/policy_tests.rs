@@ -31,7 +31,7 @@ fn names_become_captures_and_nothing_else_does() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    // What the text leaves open is settled where an address family is on.
+    // What the text leaves open is set where an address family is enabled.
     let policy: Value = serde_norway::from_str(&text).unwrap();
     let interfaces = &policy["desiredState"]["interfaces"];
     assert_eq!((&interfaces[0]["ipv4"]["dhcp"], &interfaces[0]["ipv6"]["autoconf"]), (&false.into(), &false.into()));

@@ -202,8 +202,8 @@ fn what_passes_is_tried_again() {
         let found = server.requests().iter().filter(|request| request.path() == path).count();
         assert_eq!(found, requests, "{path}");
     }
-    let nobody = { Server::start(|_| ok("")).url("/") };
-    let error = fetch_with(&once, &at(&nobody)).unwrap_err();
+    let unreachable = { Server::start(|_| ok("")).url("/") };
+    let error = fetch_with(&once, &at(&unreachable)).unwrap_err();
     assert!(error.contains("the request failed: io: cannot connect to 127.0.0.1:"), "{error}");
     assert!(error.contains(": Connection refused"), "{error}");
 }
@@ -238,7 +238,7 @@ fn a_config_names_whom_to_trust() {
         assert_eq!(fetch_with(&trusting(&authorities).unwrap(), &at(&url)), Ok("secret".into()));
     }
     let mut fetcher = trusting(&from(ca)).unwrap();
-    // It stays trusted where a later config names nobody.
+    // It stays trusted if a later config names no CA.
     fetcher.configure(&parsed(r#"{"ignition":{"version":"3.1.0"}}"#).ignition).unwrap();
     assert_eq!(fetch_with(&fetcher, &at(&url)), Ok("secret".into()));
     let given = FetchOptions { ca_bundles: vec![ca.clone().into_bytes()], ..FetchOptions::default() };

@@ -1,7 +1,7 @@
 //! Users and groups: what useradd, usermod, userdel, groupadd and groupdel do when Ignition calls them, done to the root's own files.
 //!
-//! The programs are those of shadow-utils 4.13 (`src/useradd.c` and its neighbours), so that an account has the same numbers, home
-//! and lines whoever makes it. Expiry dates and access lists, which Ignition never sets, are left out.
+//! The programs are those of shadow-utils 4.13 (`src/useradd.c` and its neighbours), so that an account has the same
+//! numbers, home and lines as if they created it. Expiry dates and access lists, which Ignition never sets, are left out.
 
 mod database;
 mod home;
@@ -17,7 +17,7 @@ use home::Owner;
 use settings::{Kind, Settings};
 use std::{cell::OnceCell, io};
 
-/// A password nobody has.
+/// A password that matches nothing.
 const NO_PASSWORD: &str = "*";
 /// The same as groupadd writes it.
 const NO_GROUP_PASSWORD: &str = "!";
@@ -96,7 +96,7 @@ impl<'r> Accounts<'r> {
         Database::read(self.root).map_err(|(path, source)| Fault::System("reading", path, source))
     }
 
-    /// The files, which nobody else changes from now on.
+    /// The files, locked against other programs.
     fn open(&self) -> Result<Database, Fault> {
         if self.lock.get().is_none() {
             let lock =
@@ -115,7 +115,7 @@ impl<'r> Accounts<'r> {
             .map_err(|source| Fault::System("reading", "/etc/login.defs or /etc/default/useradd".to_owned(), source))
     }
 
-    /// Adds a group, or changes what the config says of one that is there, as groupmod does.
+    /// Adds a group, or changes what the config says of an existing one, as groupmod does.
     fn put_group(&self, group: &PasswdGroup<'_>) -> Result<(), Fault> {
         let mut database = self.open()?;
         let name = &*group.name;
@@ -226,7 +226,7 @@ impl<'r> Accounts<'r> {
         Ok(())
     }
 
-    /// Whether a user that is there has all it should have.
+    /// Whether an existing user has all it should have.
     fn is_as_asked(&self, user: &PasswdUser<'_>) -> Result<bool, Fault> {
         let database = self.read()?;
         let Some(row) = database.passwd.find(&user.name) else { return Ok(false) };

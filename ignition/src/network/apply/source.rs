@@ -22,8 +22,8 @@ pub struct HostDir {
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// The directories `host*` below `dir`, in the order of their numbers. One without a map is passed over, as the service's script
-/// does; its name is in the second list.
+/// The directories `host*` below `dir`, in the order of their numbers. One without a map is skipped, as by the service's
+/// script; its name is in the second list.
 pub fn read_hosts(dir: &Path) -> Result<(Vec<HostDir>, Vec<String>), ApplyError> {
     let (mut hosts, mut passed_over) = (Vec::new(), Vec::new());
     for (name, path) in entries(dir)? {
