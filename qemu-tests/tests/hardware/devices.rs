@@ -1,4 +1,5 @@
-//! Disks, interfaces and protections in the report: what QEMU was told of them, and what its models of devices are known to say.
+//! Disks, interfaces and protections in the report: what QEMU was given for them, and what its models of devices are
+//! known to report.
 
 use crate::{
     facts::Facts,
