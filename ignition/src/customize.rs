@@ -49,7 +49,7 @@ pub struct Customize {
     pub installer: InstallerOptions,
 }
 
-/// The installer's options that have a flag of their own.
+/// The installer's options that have their own flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InstallerOptions {

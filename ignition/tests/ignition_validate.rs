@@ -20,7 +20,7 @@ fn validator() -> Option<PathBuf> {
         return Some(path);
     }
     testkit::skip::because(format_args!(
-        "{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
+        "{} is missing; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
         path.display()
     ));
     None

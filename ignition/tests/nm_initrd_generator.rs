@@ -12,7 +12,7 @@ fn package() -> Option<PathBuf> {
     if path.join(".done").is_file() {
         return Some(path);
     }
-    testkit::skip::because(format_args!("{} is not there: run .ci/setup", path.display()));
+    testkit::skip::because(format_args!("{} is missing: run .ci/setup", path.display()));
     None
 }
 

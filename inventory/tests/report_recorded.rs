@@ -1,4 +1,4 @@
-//! Reports of machines recorded by others: what is told of them is what lscpu tells, and what their makers do.
+//! Reports of machines recorded by others: they report what lscpu reports, and what their makers say.
 
 #![allow(clippy::unwrap_used)]
 

@@ -3,7 +3,7 @@
 use api::http::public_url;
 use std::time::Duration;
 
-/// Of a check. Longer ones would be of no use, and the longest ones overflow clocks.
+/// Of a check. Longer ones would be useless, and the longest ones overflow clocks.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Some errors quote what the server sent.

@@ -334,6 +334,6 @@ mod tests {
         let interfaces = read().unwrap();
         let lo = interfaces.iter().find(|interface| interface.name == "lo").unwrap();
         assert!(lo.index > 0 && lo.mtu.is_some());
-        assert_eq!(lo.mac, None, "nobody to ask on the loopback");
+        assert_eq!(lo.mac, None, "no neighbours on the loopback");
     }
 }

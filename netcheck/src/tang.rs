@@ -1,4 +1,4 @@
-//! Whether the Tang servers that disks are to be bound to answer (docs/compatibility.md#tang-connectivity-check).
+//! Whether the Tang servers that disks will be bound to answer (docs/compatibility.md#tang-connectivity-check).
 
 use crate::{
     codec::text::printable,
@@ -25,7 +25,7 @@ const MAX_BODY_BYTES: u64 = 64 << 10;
 pub struct TangOptions {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
-    /// For all answers, and so for the check; an hour at most. The real agent waits for ever.
+    /// For all answers, and so for the check; an hour at most. The real agent waits forever.
     pub timeout: Duration,
 }
 

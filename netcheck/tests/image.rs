@@ -172,7 +172,7 @@ fn what_a_real_registry_refuses() {
     assert_eq!(error.phase(), Phase::Certificate, "{error:?}");
     assert_eq!(error.to_string(), format!("the certificate of {REAL} is not trusted"));
 
-    // The same, with the CA where containers-certs.d(5) has it; then with nobody asking for one.
+    // The same, with the CA where containers-certs.d(5) has it; then without verification.
     let certs = lab.directory.path().join("certs.d");
     fs::create_dir_all(certs.join(REAL)).unwrap();
     fs::copy(&lab.authority.certificate, certs.join(REAL).join("ca.crt")).unwrap();

@@ -139,7 +139,7 @@ fn a_server_that_drops_half_of_the_questions_is_not_waited_for() {
         true => Deed::Answer(query.addresses(&["10.9.5.77"])),
         false => Deed::Drop,
     });
-    // Whoever waited would ask again.
+    // A waiting client would ask again.
     let names = lab.names("options timeout:1\n");
     assert_eq!(lab.addresses(&names, "svc.lab"), found(&["10.9.5.77"]));
     assert_eq!(server.questions(), ["A svc.lab.", "AAAA svc.lab."]);
@@ -205,7 +205,7 @@ fn answers_that_are_not_the_server_s_or_not_ours_are_thrown_away() {
     });
     let names = lab.names("options timeout:1 attempts:1\n");
     assert_eq!(lab.addresses(&names, "source.lab"), found(&["10.9.5.77"]));
-    // Over UDP there is nothing that counts; over TCP it can be nobody but the server.
+    // Over UDP there is nothing that counts; over TCP it can only be the server.
     let silence = ["no answer in time", "the answer is damaged"]
         .map(|cause| format!("{SERVER}:53 asked for A of id.lab.: {cause}"))
         .join("; ");
@@ -312,7 +312,7 @@ fn a_client_gets_to_the_address_that_answers() {
     });
     assert_eq!(body, "ok");
     let states = || namespace.enter(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
-    // SYN_SENT: an attempt that goes on.
+    // SYN_SENT: an attempt in progress.
     await_true("no attempt is left behind", || !states().lines().skip(1).any(|line| line.contains(" 02 ")));
 }
 

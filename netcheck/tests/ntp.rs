@@ -226,7 +226,7 @@ fn chronyds_own_user_is_enough() {
             caps::drop(None, CapSet::Permitted, capability).unwrap();
         }
         let can_list = fs::read_dir(directory).is_ok();
-        // As everybody may read /etc/resolv.conf, but this directory is closed.
+        // As every user may read /etc/resolv.conf, but this directory is closed.
         let options = NtpOptions { resolv_conf: "/dev/null".into(), hosts: "/dev/null".into(), ..chronyd.options() };
         let reply = synchronize(&["192.168.126.13".to_owned()], &options).unwrap().response();
         (serde_json::to_value(reply).unwrap(), caps::read(None, CapSet::Permitted).unwrap(), can_list)
@@ -244,7 +244,7 @@ fn without_the_unix_socket_sources_are_read_over_udp() {
     let Some(chronyd) = Chronyd::start(&host, "root", "server 192.168.126.12") else { return };
     let options = NtpOptions { chrony_socket: "/nonexistent/chronyd.sock".into(), ..chronyd.options() };
     let expected = json!({"ntp_sources": [{"source_name": "192.168.126.12", "source_state": "unreachable"}]});
-    // Nothing can be added this way, which is no failure.
+    // Nothing can be added this way, which is not a failure.
     assert_eq!(reply(&host, &["192.168.126.13"], &options), expected);
     let Findings::Chronyd(findings) = synchronized(&host, &[], &options).unwrap() else { panic!("chronyd runs") };
     assert_eq!(findings.place, "UDP 127.0.0.1:323");

@@ -77,7 +77,7 @@ fn nmap(from: &Host, network: &str) -> Option<BTreeSet<Ipv4Addr>> {
     Some(text.split("<host>").skip(1).filter_map(address).collect())
 }
 
-/// Forged replies as fast as the kernel takes them: of a silent address to others, to everybody, in the name of others, as
+/// Forged replies as fast as the kernel takes them: of a silent address to others, to all stations, in the name of others, as
 /// requests, from outside the network, of an address that is asked for late.
 fn flood(done: &AtomicBool) -> u64 {
     let (a, forger) = (A.parse::<Mac>().unwrap(), Mac([0x52, 0x54, 1, 0, 0, 1]));
@@ -102,7 +102,7 @@ fn flood(done: &AtomicBool) -> u64 {
         Arp { operation: Operation::Request, ..reply },
         Arp { sender_ip: Ipv4Addr::new(10, 0, 1, 77), ..reply },
     ];
-    // These can't be told from real ones; they may cost no more than the room for four.
+    // These can't be distinguished from real ones; they may use the space of four at most.
     let crowd =
         |last| Arp { sender_mac: Mac([0x52, 0x54, 2, 0, 0, last]), sender_ip: Ipv4Addr::new(10, 0, 0, 2), ..reply };
     forged.extend((0..=255).map(crowd));
@@ -217,7 +217,10 @@ fn a_proxy_holds_what_it_answers_for_as_nmap_has_it() {
     let findings = swept(&a, "10.0.5.0/29");
     let Some(up) = nmap(&a, "10.0.5.0/29") else { return };
     assert_eq!(occupied(&findings), up.iter().map(ToString::to_string).collect::<Vec<_>>());
-    assert!(occupied(&findings).contains(&"10.0.5.2".to_owned()), "nobody there, but the proxy answers: {findings:?}");
+    assert!(
+        occupied(&findings).contains(&"10.0.5.2".to_owned()),
+        "no station there, but the proxy answers: {findings:?}"
+    );
 }
 
 #[test]

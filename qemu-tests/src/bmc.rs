@@ -181,7 +181,7 @@ fn application(config: &BmcConfig, command: u8, data: &[u8]) -> Vec<u8> {
         // Set and Get BMC Global Enables, Clear and Get Message Flags: no events, no messages.
         0x2e | 0x30 => vec![DONE],
         0x2f | 0x31 => vec![DONE, 0],
-        // Get Channel Info: medium, protocol, sessions, maker (the IPMI forum's number), two bytes of its own.
+        // Get Channel Info: medium, protocol, sessions, maker (the IPMI forum's number), two own bytes.
         0x42 => {
             let channel = data.first().map_or(0, |channel| channel & 0x0f);
             let (number, medium, protocol, sessions) = match channel {

@@ -57,7 +57,7 @@ struct State {
     bytes: u64,
 }
 
-/// The console, fed by a thread of its own.
+/// The console, fed by its own thread.
 #[derive(Clone, Debug)]
 pub struct Serial {
     shared: Arc<(Mutex<State>, Condvar)>,

@@ -68,7 +68,7 @@ impl Live {
         out.flush()
     }
 
-    /// A line of its own, above what is drawn next.
+    /// A separate line, above what is drawn next.
     pub fn say(&mut self, out: &mut impl io::Write, elapsed: Duration, line: &str) -> io::Result<()> {
         let back = self.back();
         self.drawn = 0;

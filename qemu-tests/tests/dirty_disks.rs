@@ -26,7 +26,7 @@ const DISK_BYTES: u64 = 16 * MIB;
 const IMAGE_BYTES: u64 = 8 * MIB;
 /// Where the image has its partitions.
 const PARTITIONS: std::ops::Range<usize> = 1 << 20..7 << 20;
-/// On a bus of their own each; the other disks are virtio.
+/// Each on its own bus; the other disks are virtio.
 const TWO_PATHS: &str = "TWO-PATHS";
 const STICK: &str = "STICK";
 /// So slow that it is gone before the image is written.

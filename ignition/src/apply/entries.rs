@@ -146,7 +146,7 @@ impl<'c> Entry<'c> {
             return Err(self.exists("and is not a regular file"));
         }
         if found.is_some() && file.contents.source.is_some() {
-            return Err(self.exists("as a file with contents of its own"));
+            return Err(self.exists("as a file with its own contents"));
         }
         let mode = self.mode(file.mode)?;
         let uid = self.owner(&file.user, accounts, Kind::User)?;

@@ -1,4 +1,4 @@
-//! What flags and files come to.
+//! Configs made from flags and files.
 
 use super::*;
 use clap::Parser;

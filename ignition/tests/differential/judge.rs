@@ -115,7 +115,7 @@ fn validator() -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    let why = format!("{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
+    let why = format!("{} is missing; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
     testkit::skip::because(why);
     None
 }

@@ -21,7 +21,7 @@ fn program() -> Option<PathBuf> {
     let may_mount = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     let is_there = unpacked.is_file();
     if !(is_there && may_mount) {
-        testkit::skip::because("Ignition is not there (make setup unpacks it), or there are no mount namespaces");
+        testkit::skip::because("Ignition is missing (make setup unpacks it), or mount namespaces are not available");
         return None;
     }
     Some(unpacked)

@@ -57,7 +57,7 @@ fn the_newest_version_is_that_of_all() {
     let old = json!({"ignition": {"version": "3.0.0", "config": {"merge": [data(&child)]}}});
     let expected = json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["a"]}});
     assert_eq!(render(&old), Ok(expected));
-    // Bits that mean nothing to the child's version must not come to mean something in the parent's.
+    // Bits without meaning in the child's version must not get one in the parent's.
     let file = json!([{"path": "/a", "mode": 0o4755}]);
     let child = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": file}});
     let new = json!({"ignition": {"version": "3.6.0", "config": {"merge": [data(&child)]}}});

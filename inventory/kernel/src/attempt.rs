@@ -31,7 +31,7 @@ static WORDS: OnceLock<File> = OnceLock::new();
 pub struct Attempt {
     /// What the work wrote, up to its failure.
     pub output: Vec<u8>,
-    /// Why it did not come to its end.
+    /// Why it did not finish.
     pub failure: Option<String>,
 }
 

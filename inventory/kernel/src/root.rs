@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 64;
 /// Entries of one directory. The largest are the memory blocks of a machine with many terabytes.
 const MAX_ENTRIES: usize = 200_000;
 
-/// A sysfs attribute is a page at most: most files are read into this much of the stack, and kept in as much as they have.
+/// A sysfs attribute is a page at most: most files are read into this much of the stack, and stored in as much as they need.
 const FIRST_READ_BYTES: usize = 4096;
 
 /// Longest list of files that a captured machine refused to read.

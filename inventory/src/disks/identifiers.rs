@@ -5,7 +5,7 @@ use super::{device::Device, vpd};
 use crate::Root;
 use std::path::Path;
 
-/// Largest page kept in sysfs.
+/// Largest page in sysfs.
 const MAX_PAGE_BYTES: usize = 64 << 10;
 
 /// udev's properties that hold a serial number, the best first.

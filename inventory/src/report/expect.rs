@@ -16,7 +16,7 @@ use toml::{
 
 /// Key of a list's entry: how many elements shall be like it.
 const COUNT: &str = "count";
-/// Longest list that is told in full.
+/// Longest list that is shown in full.
 const MANY: usize = 16;
 /// Key of a table: whether there shall be nothing of that name.
 const ABSENT: &str = "absent";

@@ -41,7 +41,7 @@ pub(crate) fn recorded_inventories() -> Vec<Value> {
         .to_vec()
 }
 
-/// Runs with mounts of its own that nobody else sees. They end with the thread.
+/// Runs with its own mounts that no other process sees. They end with the thread.
 pub(crate) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     if !testkit::skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
         return;
@@ -55,7 +55,7 @@ pub(crate) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     thread::spawn(inside).join().unwrap();
 }
 
-/// Runs in a network namespace of its own, with a sysfs that shows it.
+/// Runs in its own network namespace, with a sysfs that shows it.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     with_own_mounts(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();

@@ -96,7 +96,7 @@ impl<W> Lookup<W> {
         }
     }
 
-    /// When something is to be done though nothing came.
+    /// When to act although nothing came.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.questions.iter().filter_map(Asking::until).chain(self.grace_until).min()
     }

@@ -42,9 +42,9 @@ impl std::fmt::Display for Record {
 /// A question for an absolute name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Told apart from other questions by this.
+    /// Distinguishes it from other questions.
     pub id: u16,
-    /// The name; case is kept.
+    /// The name; case stays.
     pub name: Name,
     /// What is asked of it.
     pub record: Record,
@@ -240,7 +240,7 @@ mod tests {
         ] {
             assert_eq!(other.answer(&bytes), None, "{other:?}");
         }
-        assert_eq!(question.answer(&question.to_bytes(false)), None, "a question is no answer");
+        assert_eq!(question.answer(&question.to_bytes(false)), None, "a question is not an answer");
     }
 
     proptest! {

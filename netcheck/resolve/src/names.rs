@@ -42,7 +42,7 @@ pub enum LookupError {
     /// The settings can't be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Text that is no domain name.
+    /// Text that is not a domain name.
     #[error("'{}' is not a domain name", name.escape_debug())]
     NotAName {
         /// As asked for, shortened.

@@ -34,7 +34,7 @@ pub(crate) struct Asking<W> {
 
 #[derive(Debug)]
 enum State<W> {
-    /// The next server is to be asked.
+    /// The next server must be asked.
     Next,
     Waiting {
         server: SocketAddr,
@@ -70,7 +70,7 @@ impl<W> Asking<W> {
         matches!(self.state, State::Done(_))
     }
 
-    /// What a server said whose word counts.
+    /// The answer of an authoritative server.
     pub(crate) fn reply(&self) -> Option<&(SocketAddr, Reply)> {
         match &self.state {
             State::Done(reply) => reply.as_ref(),
@@ -78,7 +78,7 @@ impl<W> Asking<W> {
         }
     }
 
-    /// When something is to be done though nothing came.
+    /// When to act although nothing came.
     pub(crate) fn until(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting { until, .. } => Some(*until),
@@ -205,7 +205,7 @@ fn listen<N: Network>(
     Ok(None)
 }
 
-/// Why another server is to be asked.
+/// Why another server must be asked.
 fn objection(reply: &Reply) -> Option<Cause> {
     match reply.code {
         _ if reply.referral => Some(Cause::NoRecursion),

@@ -5,7 +5,7 @@
 //! learns anything from these, no proxy answers them, and even a host that filters everything else must. Elsewhere an
 //! echo has to do.
 //!
-//! Others that ask for the same address are no holders, although both RFCs have a station that wants it take them for such:
+//! Others that ask for the same address are not holders, although both RFCs treat them so:
 //! every host of a cluster asks after the same virtual addresses, about when we do.
 
 mod plan;
@@ -107,7 +107,7 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread could not drop its capabilities.

@@ -15,7 +15,7 @@ pub enum RequestError {
         /// Cause, with line and column.
         source: serde_json::Error,
     },
-    /// Text that is no address.
+    /// Text that is not an address.
     #[error("failed to verify vip {text}: not an IP address")]
     Address {
         /// What was found, shortened.

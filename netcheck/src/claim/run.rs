@@ -131,7 +131,7 @@ impl Asker {
         sleep(options.timeout).await;
     }
 
-    /// Asks once; or says what kept the question from leaving.
+    /// Asks once; or says why the question was not sent.
     async fn ask(&self, ask: &Ask, round: u16) -> Result<(), String> {
         let link = ask.link().and_then(|link| self.plan.links.get(link));
         let sent = match (*ask, link) {

@@ -119,7 +119,7 @@ impl Endpoint {
     }
 }
 
-/// What was fetched, and is an Ignition config or not: that is known to another crate beside this one.
+/// What was fetched; another crate decides whether it is an Ignition config.
 pub struct Document {
     pub json: Vec<u8>,
     fetched: Fetched,

@@ -15,7 +15,7 @@ use std::{
 };
 
 const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
-/// Exit status when an image can't be had (docs/compatibility.md#container-image-availability).
+/// Exit status when an image is not available (docs/compatibility.md#container-image-availability).
 const UNAVAILABLE: u8 = 2;
 
 /// Fetch container images as an installation would: is each available, from which registry or mirror, and how fast?
@@ -105,7 +105,7 @@ impl Image {
         }
     }
 
-    /// Whether podman has pulled it; `None` where there is no podman.
+    /// Whether podman has pulled it; `None` without podman.
     pub(super) fn pull(&self) -> anyhow::Result<Option<bool>> {
         let Some(podman) = self.podman(Path::new(Podman::PATH))? else { return Ok(None) };
         let findings = check(&self.read()?, &ImageOptions::default(), Some(&podman), &|_| ())?;
@@ -220,7 +220,7 @@ impl ProgressLine {
         if self.on_terminal {
             let numbers = table::numbers(progress.fetched_bytes, progress.elapsed.as_secs_f64());
             let total = table::megabytes(progress.total_bytes);
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\r\x1b[K{}: {numbers} of {total}", progress.name.escape_debug());
         }
     }

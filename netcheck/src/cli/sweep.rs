@@ -100,7 +100,7 @@ impl ProgressLine {
 
     fn show(&mut self, Progress { round, done, total }: Progress) {
         if self.is_terminal && self.start.elapsed() >= QUIET {
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\rround {round} of 2: {done} of {total} addresses\x1b[K");
             self.is_drawn = true;
         }

@@ -1,4 +1,4 @@
-//! The head of an HTTP/1 response and the start of its body (RFC 9112): enough to tell who answers.
+//! The head of an HTTP/1 response and the start of its body (RFC 9112): enough to identify the server.
 
 /// No server sends longer heads.
 const MAX_HEADERS: usize = 100;

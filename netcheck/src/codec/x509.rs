@@ -113,7 +113,7 @@ mod tests {
             .args(arguments)
             .output();
         let Ok(output) = output else {
-            testkit::skip::because("openssl is not there");
+            testkit::skip::because("openssl is missing");
             return None;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -28,7 +28,7 @@ pub struct Seen {
     pub refusals: u32,
     /// What the last of them said.
     pub refusal: Option<String>,
-    /// What was wrong with the last answer that was of no use.
+    /// What was wrong with the last unusable answer.
     pub flaw: Option<&'static str>,
     /// Why the last question did not leave.
     pub not_sent: Option<String>,
@@ -86,7 +86,7 @@ pub(super) enum Verdict {
 pub(super) struct Grant {
     pub address: Ipv4Addr,
     pub server: Ipv4Addr,
-    /// How long the address is ours; all ones is for ever.
+    /// How long the address is ours; all ones means forever.
     pub seconds: u32,
 }
 
@@ -208,7 +208,7 @@ impl Client {
         self.seen.refusal = text.map(|text| text.chars().take(REFUSAL_CHARACTERS).collect());
         self.wish = None;
         self.start_over();
-        // Offering and refusing may go on for ever; only the first time it is taken for a misunderstanding.
+        // Offering and refusing may repeat forever; only the first time it counts as a misunderstanding.
         if self.seen.refusals > 1 { Verdict::AskAfter(self.patience) } else { Verdict::Ask }
     }
 

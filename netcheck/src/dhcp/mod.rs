@@ -125,7 +125,7 @@ pub enum Error {
     /// An interface without Ethernet addresses.
     #[error("{interface} is not an Ethernet interface: DHCP with a MAC address needs one")]
     NotEthernet { interface: String },
-    /// The packet socket can't be had.
+    /// The packet socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread could not drop its capabilities.
@@ -138,7 +138,7 @@ pub enum Error {
     NotSent { interface: String, source: io::Error },
     #[error("cannot receive DHCP messages on {interface}")]
     NotReceived { interface: String, source: io::Error },
-    /// One address or both could not be had.
+    /// One address or both could not be leased.
     #[error("{}; is there a DHCP server on this network with addresses left?", join(.0))]
     NoLease(Vec<NoLease>),
 }

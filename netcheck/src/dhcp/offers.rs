@@ -38,7 +38,7 @@ pub struct Offer {
     pub name_servers: Vec<Ipv4Addr>,
     /// Search domain.
     pub domain: Option<String>,
-    /// For how long the address would be given, seconds; the greatest number there is means for ever.
+    /// For how long the address would be given, seconds; the greatest number means forever.
     pub lease_s: Option<u32>,
 }
 

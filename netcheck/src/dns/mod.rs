@@ -1,5 +1,5 @@
 //! What names of the cluster resolve to from here (docs/compatibility.md#domain-resolution): the host's own resolver settings, read each
-//! time, and absolute names kept apart from those that the search list applies to.
+//! time, and absolute names separate from those that the search list applies to.
 
 mod request;
 pub(crate) mod table;
@@ -12,7 +12,7 @@ use kernel::order;
 use resolve::{Answer, ReadError, Resolver};
 use std::{path::PathBuf, time::Duration};
 
-/// How to look names up.
+/// How to look up names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsOptions {
     /// Servers and search list.

@@ -69,7 +69,7 @@ impl DoctorOptions {
     }
 }
 
-/// Why there is no diagnosis. What is broken on the way is a finding, not an error.
+/// Why there is no diagnosis. Faults on the way are findings, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not a URL to look for a service at.
@@ -94,11 +94,11 @@ pub enum Error {
     Runtime { source: io::Error },
 }
 
-/// Walks to the service and tells what is broken on the way.
+/// Checks the way to the service and reports what is broken.
 ///
 /// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be interrupted
 /// at any time. Runs its own event loops in this thread's network namespace; must not be called from within another one.
-/// Asking neighbours needs `CAP_NET_RAW`, and goes without where there is none. Leaves the thread without any capability.
+/// Asking neighbours needs `CAP_NET_RAW`, and is skipped without it. Leaves the thread without any capability.
 pub fn diagnose(options: &DoctorOptions) -> Result<Report, Error> {
     let range = Duration::from_secs(1)..=Duration::from_secs(60);
     if !range.contains(&options.timeout) {

@@ -32,7 +32,7 @@ impl From<&Answer> for Tunnel {
     /// What the answer to a request in absolute form says of the proxy.
     fn from(answer: &Answer) -> Self {
         match answer {
-            // The service wants a token with 401, and has gateways of its own; those can't be told from the proxy.
+            // The service wants a token with 401, and has its own gateways; those can't be distinguished from the proxy.
             Answer::Response(response) if matches!(response.status, 403 | 407 | 502..=504) => {
                 Self::Refused(response.status)
             }

@@ -1,4 +1,4 @@
-//! Station 8: the encrypted connection, and whether the certificate is to be trusted.
+//! Station 8: the encrypted connection, and whether the certificate can be trusted.
 
 use super::{
     clock::{Offset, describe},

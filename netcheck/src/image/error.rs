@@ -1,4 +1,4 @@
-//! Why an image could not be had from one place, and what to do about it.
+//! Why an image could not be fetched from one place, and what to do about it.
 
 use super::{
     manifest::ManifestError,

@@ -33,7 +33,7 @@ pub struct Bounds {
     pub deadline: Instant,
 }
 
-/// Why a file can't be had.
+/// Why a file can't be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Not the name of an image.

@@ -39,7 +39,7 @@ use std::{
 
 /// What the service asks for where it does not say.
 const DEFAULT_TIMEOUT_S: u64 = 960;
-/// What takes less than this to fetch tells how long the registry thinks, not how fast the network is: the service
+/// A fetch shorter than this measures the registry's latency, not the speed of the network: the service
 /// refuses hosts whose rate is low.
 const MEASURABLE_BYTES: u64 = 100_000;
 /// Queries of the store take milliseconds, unless another podman holds the storage's lock.
@@ -82,7 +82,7 @@ impl Default for ImageOptions {
     }
 }
 
-/// How far an image is; told at most five times a second, and at its end.
+/// Progress of an image; reported at most five times a second, and at its end.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     pub name: &'a str,
@@ -121,7 +121,7 @@ pub enum Availability {
         size_bytes: u64,
         /// For all of it, manifests and tokens included.
         time: Duration,
-        /// Where it could not be had before.
+        /// Where it was not available.
         attempts: Vec<Attempt>,
     },
     /// It is in the store now.
@@ -133,14 +133,14 @@ pub enum Availability {
     },
 }
 
-/// A place where an image could not be had.
+/// A place where an image was not available.
 #[derive(Debug)]
 pub struct Attempt {
     pub endpoint: Endpoint,
     pub error: FetchError,
 }
 
-/// Why an image can't be had.
+/// Why an image is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// Not the name of one.

@@ -182,7 +182,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// A file beside its place, gone unless it is put there.
+/// A temporary file, removed unless it is moved into place.
 struct Draft {
     path: PathBuf,
     file: File,

@@ -98,7 +98,7 @@ impl Reference {
         Self { registry: registry.to_owned(), repository, version }
     }
 
-    /// Where the registry answers: Docker Hub has a name of its own for that.
+    /// Where the registry answers: Docker Hub has a separate name for that.
     pub fn authority(&self) -> &str {
         if self.registry == DOCKER_HUB { "registry-1.docker.io" } else { &self.registry }
     }

@@ -135,7 +135,7 @@ pub enum ResolveError {
         /// The name without tag and digest.
         path: String,
     },
-    /// What registries.conf makes of it is no name.
+    /// What registries.conf makes of it is not a name.
     #[error("registries.conf rewrites it to '{name}'")]
     Rewritten {
         name: String,
@@ -227,7 +227,7 @@ impl Registries {
     ///
     /// Of the `[[registry]]` tables the one with the longest prefix counts: its mirrors, then the source. A blocked registry
     /// blocks its own name only, so that mirrors of it work. A name without registry goes by its alias, else by all search
-    /// registries: `short-name-mode` asks nobody here.
+    /// registries: `short-name-mode` has no effect here.
     pub fn endpoints(&self, name: &Name) -> Result<Vec<Endpoint>, ResolveError> {
         let candidates = match name {
             Name::Full(reference) => vec![reference.clone()],

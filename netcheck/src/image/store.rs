@@ -57,7 +57,7 @@ impl Podman {
     /// Where it is on every host that has it from its distribution; no search path decides what root runs.
     pub const PATH: &str = "/usr/bin/podman";
 
-    /// The podman at `program`; `None` where there is none. It finds credentials by itself unless told.
+    /// The podman at `program`; `None` if it is missing. It finds credentials by itself unless they are given.
     pub fn find(program: &Path, authfile: Option<&Path>) -> Option<Self> {
         program.exists().then(|| Self { program: program.to_owned(), authfile: authfile.map(Path::to_owned) })
     }

@@ -4,7 +4,7 @@ use super::{Attempt, Availability, Finding, Findings, ImageError, rate};
 use crate::codec::text::printable;
 use std::{error::Error, fmt::Write, path::Path};
 
-/// One paragraph an image: the verdict, then each place where it could not be had.
+/// One paragraph an image: the verdict, then each place where it was not available.
 pub(crate) fn render(findings: &Findings, certificates: &Path) -> String {
     if findings.images.is_empty() {
         return "no images to check\n".to_owned();

@@ -75,7 +75,7 @@ struct Ear {
 struct Heard(BTreeMap<(Identifier, Identifier), Neighbour>);
 
 impl Heard {
-    /// The last word of a neighbour counts; a time to live of zero takes all of them back.
+    /// The last frame of a neighbour counts; a time to live of zero removes it.
     fn book(&mut self, from_mac: Mac, advertisement: Advertisement) {
         let who = (advertisement.chassis.clone(), advertisement.port.clone());
         if advertisement.valid_s == 0 {

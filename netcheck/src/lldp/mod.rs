@@ -39,7 +39,7 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// A packet socket can't be had.
+    /// A packet socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread could not drop its capabilities.
@@ -64,10 +64,10 @@ pub struct Neighbourhood {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
     pub interface: String,
-    /// Its address; `None` for what is no Ethernet.
+    /// Its address; `None` for what is not Ethernet.
     pub mac: Option<Mac>,
     pub mtu: Option<u32>,
-    /// The kernel's driver; `None` for what is no device.
+    /// The kernel's driver; `None` for what is not a device.
     pub driver: Option<String>,
     /// Whether anything can arrive, when the listening began.
     pub link: Link,

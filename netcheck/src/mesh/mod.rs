@@ -46,7 +46,7 @@ pub enum Error {
     /// The request can't be carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread could not drop its capabilities.

@@ -25,7 +25,7 @@ impl Stamp {
 /// What became of one echo.
 #[derive(Clone, Copy, Debug)]
 enum Echo {
-    /// Not sent yet, or cut off before it could be told lost.
+    /// Not sent yet, or cut off before it could count as lost.
     Idle,
     /// Our own device did not take it: no fault of the network.
     Refused,

@@ -30,7 +30,7 @@ use std::{
 pub struct NtpOptions {
     /// chronyd's Unix socket, which takes commands.
     pub chrony_socket: PathBuf,
-    /// Its UDP socket, which tells its sources.
+    /// Its UDP socket, which reports its sources.
     pub chrony_udp: SocketAddr,
     pub resolv_conf: PathBuf,
     /// Names known without asking.

@@ -28,7 +28,7 @@ pub fn from_json(document: &[u8]) -> Result<Vec<String>, RequestError> {
     }
 }
 
-/// Names and addresses only: they go on to chronyd and to DNS.
+/// Names and addresses only: they are passed to chronyd and to DNS.
 pub(super) fn check(sources: &[String]) -> Result<(), RequestError> {
     if sources.len() > MAX_SOURCES {
         return Err(RequestError::TooMany { found: sources.len() });

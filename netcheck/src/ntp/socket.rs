@@ -15,11 +15,11 @@ use std::{
 
 static SOCKETS: AtomicU32 = AtomicU32::new(0);
 
-/// A datagram socket connected to chronyd's, with a name of its own beside it, where chronyd sends its replies. The name is
+/// A datagram socket connected to chronyd's, with its own name beside it, where chronyd sends its replies. The name is
 /// removed at the end.
 ///
 /// Only chronyd's own user may enter that directory. The thread becomes this user as far as files go, and itself again at the
-/// end: so the name can be removed by a thread that has lost all its capabilities, and none need be kept for it. To be
+/// end: so the name can be removed by a thread that has lost all its capabilities, and none must be retained for it. To be
 /// dropped on the thread that made it.
 #[derive(Debug)]
 pub(super) struct ClientSocket {

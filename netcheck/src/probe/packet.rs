@@ -108,7 +108,7 @@ const LLDP_ADVERTISEMENTS: [Instruction; 6] = [
     statement(RETURN, 0),
 ];
 
-/// The groups LLDP is sent to: nearest bridge, nearest bridge that is no repeater, nearest customer bridge
+/// The groups LLDP is sent to: nearest bridge, nearest bridge that is not a repeater, nearest customer bridge
 /// (IEEE 802.1AB-2016 table 7-1).
 const LLDP_GROUPS: [Mac; 3] =
     [Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), Mac([1, 0x80, 0xc2, 0, 0, 3]), Mac([1, 0x80, 0xc2, 0, 0, 0])];

@@ -115,7 +115,7 @@ pub enum Error {
     /// No network of the request can be swept from here.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The thread could not drop its capabilities.

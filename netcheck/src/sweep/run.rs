@@ -46,7 +46,7 @@ struct Sweep {
     progress: Cell<Progress>,
 }
 
-/// What is known of one network. Bounded by its size, whoever answers what how often.
+/// What is known of one network. Bounded by its size, whatever answers come.
 struct Tally {
     /// Set once a question was sent: earlier answers are ignored.
     asked: Vec<bool>,

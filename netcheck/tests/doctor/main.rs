@@ -1,4 +1,4 @@
-//! The doctor among broken networks: each break is found, named as the cause, and told how to repair.
+//! The doctor among broken networks: each break is found and named as the cause, with its repair.
 
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]

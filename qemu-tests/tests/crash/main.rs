@@ -1,7 +1,7 @@
 //! Installations interrupted by signals and power cuts, at every boundary between two stages and at random moments: no disk boots
 //! half a system, and the next installation completes.
 //!
-//! A handful of moments by default. LANDFALL_CRASH_MOMENTS=50 is so many random ones beside every boundary in every kind;
+//! A handful of moments by default. LANDFALL_CRASH_MOMENTS=50 adds that many random ones to every boundary in every kind;
 //! LANDFALL_SEED gives the same ones again, LANDFALL_CRASH_MINUTES ends it early, and LANDFALL_CRASH_FROM=75 continues
 //! where it ended. What losing power does at every single write is tested where the writes are, in the suite `faults`.
 #![allow(clippy::unwrap_used)]

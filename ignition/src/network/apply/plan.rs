@@ -1,4 +1,4 @@
-//! What is to be written on this machine.
+//! What will be written on this machine.
 
 use super::names::Names;
 use super::source::HostDir;

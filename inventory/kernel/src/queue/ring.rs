@@ -35,7 +35,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// For `depth` requests at a time. Fails where the kernel is too old, was told not to (`kernel.io_uring_disabled`), or
+    /// For `depth` requests at a time. Fails where the kernel is too old, has it disabled (`kernel.io_uring_disabled`), or
     /// a filter forbids any of the calls: all are made once.
     pub fn new(file: &'a File, depth: usize) -> io::Result<Self> {
         let ring = IoUring::new(u32::try_from(depth).map_err(io::Error::other)?)?;
@@ -138,7 +138,7 @@ impl Iterator for Ring<'_> {
                 let Some(request) = slot.and_then(Option::take) else { continue };
                 self.under_way -= 1;
                 let result = match usize::try_from(entry.result()) {
-                    // A zeroed range's answer is no count.
+                    // The result for a zeroed range is not a count.
                     Ok(_) if matches!(request.work, Work::Zero(_)) => Ok(request.remaining()),
                     Ok(count) => Ok(count),
                     Err(_) => Err(io::Error::from_raw_os_error(entry.result().saturating_neg())),
