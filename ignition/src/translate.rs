@@ -28,8 +28,8 @@ fn list(entries: &[Entry]) -> String {
     entries.iter().map(|entry| format!("  {}: {}\n", entry.path.as_deref().unwrap_or("$"), entry.message)).collect()
 }
 
-/// The same config in version `to`: upwards as Ignition does it itself (docs/compatibility.md#ignition-translation), downwards where
-/// nothing is lost. Unknown keys are left out, as by every reader.
+/// The same config in version `to`: upwards as Ignition does it itself (docs/compatibility.md#ignition-translation),
+/// downwards where nothing is lost. Unknown keys are left out, as by every reader.
 pub fn translate(text: &[u8], to: Version) -> Result<Vec<u8>, TranslateError> {
     let (mut config, from, before) = parse(text)?;
     if before.is_fatal() {

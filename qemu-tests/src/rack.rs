@@ -138,8 +138,8 @@ impl NodeFacts {
         self.facts.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// What the machine must report after Ignition applied the settings of the host of that name:
-    /// hostname, a key of user core, a file. An error names the first difference.
+    /// What the machine must report after Ignition applied the settings of the host of that name: hostname, a key of user
+    /// core, a file. An error names the first difference.
     pub fn check(&self, name: &str) -> Result<(), String> {
         let said = |key: &str| self.get(key).unwrap_or_default();
         if said("hostname") != name {

@@ -3,8 +3,7 @@
 //!
 //! No program is started: accounts are created by editing the root's own files, as useradd and related programs would
 //! (`passwd`). What the other stages do (disks, file systems, kernel arguments) and SELinux labels are not done; a config
-//! that needs them is refused
-//! unless the caller says otherwise.
+//! that needs them is refused unless the caller says otherwise.
 
 mod entries;
 mod error;

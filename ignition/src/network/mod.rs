@@ -1,9 +1,9 @@
 //! Static networks: settings of a host's interfaces, written as NMState, as files for the host and as kernel arguments.
 //!
-//! An infra-env lists its hosts' networks (`static_network_config`, docs/compatibility.md#static-network). Names of interfaces in them are
-//! logical: a host finds its entry, and the real names, by the MAC addresses of its interfaces. [`check`] checks a list
-//! by the service's rules, [`files`] makes the files that the live ISO has below `/etc/assisted/network`, [`apply`] is
-//! what the host does with them, [`kargs`] does the same for the initramfs.
+//! An infra-env lists its hosts' networks (`static_network_config`, docs/compatibility.md#static-network). Names of
+//! interfaces in them are logical: a host finds its entry, and the real names, by the MAC addresses of its interfaces.
+//! [`check`] checks a list by the service's rules, [`files`] makes the files that the live ISO has below
+//! `/etc/assisted/network`, [`apply`] is what the host does with them, [`kargs`] does the same for the initramfs.
 
 pub mod apply;
 mod error;

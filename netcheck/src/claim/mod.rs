@@ -5,8 +5,8 @@
 //! learns anything from these, no proxy answers them, and even a host that filters everything else must. Elsewhere an
 //! echo has to do.
 //!
-//! Others that ask for the same address are not holders, although both RFCs treat them so:
-//! every host of a cluster asks after the same virtual addresses, about when we do.
+//! Others that ask for the same address are not holders, although both RFCs treat them so: every host of a cluster asks
+//! after the same virtual addresses, about when we do.
 
 mod plan;
 pub(crate) mod request;

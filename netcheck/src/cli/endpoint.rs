@@ -16,10 +16,9 @@ use std::{
 
 /// Fetch the Ignition config that a running cluster gives new workers, to see whether this host can join it.
 ///
-/// The URL is that of the cluster's machine config server. With --ca only that CA is trusted and no proxy is used; otherwise
-/// the system's roots are trusted and the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY used. At most 10 redirects are
-/// followed. The reply has
-/// the config as spec 3.2.0 with the few files the service reads, and without units.
+/// The URL is that of the cluster's machine config server. With --ca only that CA is trusted and no proxy is used;
+/// otherwise the system's roots are trusted and the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY used. At most 10
+/// redirects are followed. The reply has the config as spec 3.2.0 with the few files the service reads, and without units.
 ///
 /// The exit status is 0 even if nothing could be fetched; the reply and stderr say why.
 #[derive(clap::Args, Clone, Debug)]

@@ -21,9 +21,9 @@ const UNAVAILABLE: u8 = 2;
 /// Fetch container images as an installation would: is each available, from which registry or mirror, and how fast?
 ///
 /// Every byte of each image is fetched and its digest verified; nothing is stored. The rate counts the bytes on the wire.
-/// Mirrors, blocked and insecure registries come from registries.conf, credentials from auth.json or a pull secret. For each
-/// place that fails the table says how far the fetch got (name, connect, certificate, auth, manifest,
-/// layer), what was seen and what to do.
+/// Mirrors, blocked and insecure registries come from registries.conf, credentials from auth.json or a pull secret. For
+/// each place that fails the table says how far the fetch got (name, connect, certificate, auth, manifest, layer), what was
+/// seen and what to do.
 ///
 /// With --store the host's podman pulls and stores the images instead, so that the installation finds them there. A step of
 /// the service does so if the host has podman (--store=auto is the default with --request).
@@ -61,8 +61,8 @@ pub(super) struct Image {
     /// Read credentials only from this file
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
-    /// Use instead of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read
-    /// too (not with podman)
+    /// Use instead of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read too (not with
+    /// podman)
     #[arg(long, value_name = "FILE")]
     registries_conf: Option<PathBuf>,
     /// PEM bundle to trust for every registry, in addition to the system's (may be given several times; not with podman)

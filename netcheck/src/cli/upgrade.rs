@@ -7,6 +7,7 @@ use api::{UpgradeAgentRequest, UpgradeAgentResponse};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Fetch the image of another agent, and the agent in it.
+///
 /// If the host has podman, it pulls and stores the image, as for the real agent; otherwise the image is fetched and verified.
 /// If the image has this project's label (org.landfall.agent), its program is written to --stage.
 ///

@@ -1,5 +1,5 @@
-//! What names of the cluster resolve to from here (docs/compatibility.md#domain-resolution): the host's own resolver settings, read each
-//! time, and absolute names separate from those that the search list applies to.
+//! What names of the cluster resolve to from here (docs/compatibility.md#domain-resolution): the host's own resolver
+//! settings, read each time, and absolute names separate from those that the search list applies to.
 
 mod request;
 pub(crate) mod table;

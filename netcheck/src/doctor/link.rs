@@ -119,8 +119,9 @@ pub(super) fn judge(interfaces: &[Interface]) -> Finding {
         return Finding::ok(station, seen);
     }
     if let Some(name) = any(State::Waiting) {
-        let next =
-            format!("{name} waits for 802.1X authorization by the switch: check its credentials and the port's policy");
+        let next = format!(
+            "{name} waits for 802.1X authentication by the switch: check its credentials and the port's policy"
+        );
         return Finding::broken(station, Code::Waiting, seen, next);
     }
     if let Some(name) = any(State::NoCarrier) {
@@ -137,7 +138,7 @@ fn describe(interface: &Interface) -> String {
     match (interface.state, interface.speed_mbps) {
         (State::SwitchedOff, _) => format!("{interface} is down"),
         (State::NoCarrier, _) => format!("{interface} is up but has no carrier"),
-        (State::Waiting, _) => format!("{interface} has carrier but waits for 802.1X authorization"),
+        (State::Waiting, _) => format!("{interface} has carrier but waits for 802.1X authentication"),
         (State::Up, Some(speed)) => format!("{interface} is up, {speed} Mb/s"),
         (State::Up, None) => format!("{interface} is up"),
     }

@@ -96,9 +96,9 @@ pub enum Error {
 
 /// Checks the way to the service and reports what is broken.
 ///
-/// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be interrupted
-/// at any time. Runs its own event loops in this thread's network namespace; must not be called from within another one.
-/// Asking neighbours needs `CAP_NET_RAW`, and is skipped without it. Leaves the thread without any capability.
+/// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be
+/// interrupted at any time. Runs its own event loops in this thread's network namespace; must not be called from within
+/// another one. Asking neighbours needs `CAP_NET_RAW`, and is skipped without it. Leaves the thread without any capability.
 pub fn diagnose(options: &DoctorOptions) -> Result<Report, Error> {
     let range = Duration::from_secs(1)..=Duration::from_secs(60);
     if !range.contains(&options.timeout) {

@@ -1,7 +1,7 @@
 //! Connects to the service once as a client does, and records what it sees: connection, tunnel, certificate, answer.
 //!
-//! The service's credentials are never sent, so it is harmless to continue with an untrusted certificate:
-//! the answer behind it still has a date.
+//! The service's credentials are never sent, so it is harmless to continue with an untrusted certificate: the answer behind
+//! it still has a date.
 
 use super::{
     handshake::{Roots, TlsFacts, handshake},

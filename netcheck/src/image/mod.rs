@@ -39,8 +39,8 @@ use std::{
 
 /// What the service asks for where it does not say.
 const DEFAULT_TIMEOUT_S: u64 = 960;
-/// A fetch shorter than this measures the registry's latency, not the speed of the network: the service
-/// refuses hosts whose rate is low.
+/// A fetch shorter than this measures the registry's latency, not the speed of the network: the service refuses hosts whose
+/// rate is low.
 const MEASURABLE_BYTES: u64 = 100_000;
 /// Queries of the store take milliseconds, unless another podman holds the storage's lock.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(60);

@@ -141,9 +141,9 @@ pub enum Error {
 /// Asks for every address of `networks`; the findings are in their order. Networks that can't be asked (no interface on them,
 /// no link, or none any more) are left out with a warning; it is an error when none is left.
 ///
-/// Blocks for `2 * addresses / packets_per_second` and 0.4 s, or 1.1 s. `progress` is called now and then, several times a second.
-/// Runs its own event loop on this thread and in this thread's network namespace; must not be called from within another
-/// one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
+/// Blocks for `2 * addresses / packets_per_second` and 0.4 s, or 1.1 s. `progress` is called now and then, several times a
+/// second. Runs its own event loop on this thread and in this thread's network namespace; must not be called from within
+/// another one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
 pub fn sweep(
     networks: &[Network],
     options: &SweepOptions,

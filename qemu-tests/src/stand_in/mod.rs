@@ -2,9 +2,9 @@
 //! kubelet and the installer's controller as an installation needs. It runs no container and is not secure; it shows that
 //! an installer waits for the right things in the right order.
 //!
-//! On the bootstrap host `bootkube` serves the API on the cluster's address until enough masters are ready and the first of them has
-//! a copy of all objects, then ends. On installed masters `control-plane` holds such a copy, and the first master takes
-//! the address when nothing answers there any more: so a host that boots late finds a control plane although the
+//! On the bootstrap host `bootkube` serves the API on the cluster's address until enough masters are ready and the first of
+//! them has a copy of all objects, then ends. On installed masters `control-plane` holds such a copy, and the first master
+//! takes the address when nothing answers there any more: so a host that boots late finds a control plane although the
 //! bootstrap host is gone.
 //!
 //! [`cluster_files`] makes the install-time files that a service hands out, and in them the units that run all this.
