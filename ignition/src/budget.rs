@@ -1,4 +1,4 @@
-//! The room for a config in a live ISO, and what takes it.
+//! The space for a config in a live ISO, and what uses it.
 
 use crate::pack::pack;
 use crate::redact::redact_value;
@@ -37,7 +37,7 @@ pub enum BudgetError {
 pub struct Part {
     /// `file`, `unit`, `user`, …
     pub kind: &'static str,
-    /// Path or name, without what may be secret.
+    /// Path or name, without secrets.
     pub name: String,
     /// Length of its JSON.
     pub bytes: u64,

@@ -1,5 +1,6 @@
-//! Configs that go into a live ISO of CoreOS to have it install a machine by itself, as `iso customize` of coreos-installer makes
-//! them (docs/compatibility.md#customized-live-systems): one for the live system, which carries one for the installed system.
+//! Configs that go into a live ISO of CoreOS to make it install a machine unattended, as `iso customize` of
+//! coreos-installer makes them (docs/compatibility.md#customized-live-systems): one for the live system, which contains
+//! one for the installed system.
 
 use crate::check::version_text;
 use crate::model::{Document, File, Reference, Resource, Version};
@@ -8,7 +9,7 @@ use crate::{BuildError, parts};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What every CoreOS that can be customised understands.
+/// The version that every CoreOS that can be customised understands.
 const VERSION: Version = Version::V3_3;
 /// Where the installed system's config waits for the installer.
 pub const DEST_CONFIG_PATH: &str = "/etc/coreos/dest.ign";
@@ -29,10 +30,10 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// What an ISO is to do.
+/// What an ISO must do.
 #[derive(Clone, Debug, Default)]
 pub struct Customize {
-    /// Configs of the installed system. They may be of any version, even one that is not known here.
+    /// Configs of the installed system. They may be of any version, even an unknown one.
     pub dest_configs: Vec<Input>,
     /// Further configs of the live system, likewise.
     pub live_configs: Vec<Input>,
@@ -48,7 +49,7 @@ pub struct Customize {
     pub installer: InstallerOptions,
 }
 
-/// The installer's options that have a flag of their own.
+/// The installer's options that have their own flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InstallerOptions {
@@ -64,7 +65,7 @@ pub struct InstallerOptions {
     /// Kernel arguments to remove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_karg: Vec<String>,
-    /// Where to install.
+    /// Device to install to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dest_device: Option<String>,
     /// Set when there is a config for the installed system.
@@ -176,7 +177,7 @@ fn add_references(config: &mut Document<'_>, configs: &[Input], authorities: &[I
         let Resource { compression, http_headers, source, verification } = resource(&input.content, Encoding::Smallest);
         Reference { compression, http_headers, source, verification }
     };
-    // One listed twice would be an error, and says no more than once.
+    // A duplicate would be an error, and adds nothing.
     let distinct = |inputs: &[Input]| {
         let mut seen = BTreeSet::new();
         inputs.iter().filter(|input| seen.insert(&input.content)).map(reference).collect::<Vec<_>>()
@@ -199,7 +200,7 @@ fn checked_name(name: &str) -> Result<&str, BuildError> {
     Ok(name)
 }
 
-/// Whether each is a config at all. More is for the Ignition that reads it, which may be newer than what is known here.
+/// Whether each is a config at all. The rest is up to the Ignition that reads it, which may be newer than this program.
 fn check_versions(configs: &[Input]) -> Result<(), BuildError> {
     for config in configs {
         if version_text(&config.content).is_none() {

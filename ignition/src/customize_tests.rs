@@ -1,4 +1,4 @@
-//! What an ISO is given, and when nothing.
+//! What an ISO gets, and when nothing.
 
 use super::*;
 use crate::{data_url, parse};
@@ -148,7 +148,7 @@ fn what_cant_be_is_refused_by_name() {
         assert_eq!(error(dest(text)), expected);
     }
     let twice = Customize { pre_install: vec![input("a", "x"), input("a", "y")], ..Customize::default() };
-    assert_eq!(error(twice), "two programs of the same moment are called 'a'; rename one");
+    assert_eq!(error(twice), "two programs of the same moment are named 'a'; rename one");
     let odd = Customize { post_install: vec![input("a b", "x")], ..Customize::default() };
     assert!(error(odd).starts_with("'a b' can't be part of a unit's name"));
 }

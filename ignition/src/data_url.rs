@@ -7,7 +7,7 @@ use base64::{
 };
 use std::borrow::Cow;
 
-/// As Go reads base64: with padding, and whatever the bits are that it leaves over.
+/// As Go reads base64: with padding, and with any leftover bits.
 const READER: GeneralPurpose =
     GeneralPurpose::new(&ALPHABET, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
@@ -20,7 +20,8 @@ pub struct DataUrl<'a> {
     pub data: Cow<'a, [u8]>,
 }
 
-/// Why text is no `data:` URL Ignition reads. Offsets are in bytes from its start; the text itself may be secret and isn't shown.
+/// Why text is not a `data:` URL that Ignition reads. Offsets are in bytes from its start; the text itself may be secret
+/// and isn't shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DataUrlError {
     /// Another scheme, none, or `data:` in capitals, which Ignition's reader does not know.
@@ -118,7 +119,7 @@ pub fn check(url: &str) -> Result<(), DataUrlError> {
 /// Of base64, a multiple of four.
 const PIECE_BYTES: usize = 4096;
 
-/// What stands before the data, and those.
+/// The part before the data, and the data.
 fn split(url: &str) -> Result<(Header, &[u8]), DataUrlError> {
     let scheme_len = "data:".len();
     if !url.starts_with("data:") {
@@ -213,7 +214,7 @@ fn unescape(body: &[u8], offset: usize) -> Result<Cow<'_, [u8]>, DataUrlError> {
     Ok(data)
 }
 
-/// Gives the bytes that `body` stands for, those that stand for themselves by as many as there are in a row.
+/// Gives the bytes of `body`, unencoded ones in runs.
 fn runs(body: &[u8], offset: usize, mut take: impl FnMut(&[u8])) -> Result<(), DataUrlError> {
     // What is visible ASCII, but for " # % < > [ \ ] ^ ` { | }.
     let is_plain =
@@ -251,7 +252,7 @@ mod tests {
             ("data:text/plain;charset=utf-8;base64,aGk=", Ok("hi")),
             ("data:;charset=\"a,b\\\"\",x", Ok("x")),
             ("data:;base64,aG\nk=", Ok("hi")),
-            // Two bits too many, which Go overlooks.
+            // Two bits too many, which Go ignores.
             ("data:;base64,aGl=", Ok("hi")),
             ("data:,%61b%63%64", Ok("abcd")),
             ("data:x-own/thing,a", Ok("a")),

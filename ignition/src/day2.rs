@@ -1,4 +1,4 @@
-//! The config that a running cluster gives its new workers, as the service wants it told
+//! The config that a running cluster gives its new workers, in the form the service wants
 //! (docs/compatibility.md#api-vip-connectivity-check).
 
 use crate::check::{ParseError, parse_bounded, version_text};
@@ -16,7 +16,7 @@ const FILES: [&str; 4] = [
 /// Of objects, lists, keys and what is in them. A cluster's config has some thousand.
 const MAX_VALUES: usize = 1 << 16;
 
-/// Why a document is no config of a cluster. No text of it is shown: it holds secrets.
+/// Why a document is not a config of a cluster. No text of it is shown: it contains secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum Day2Error {
     /// Not JSON, JSON of another shape, or more than any cluster's.
@@ -33,8 +33,8 @@ pub enum Day2Error {
     },
 }
 
-/// `json` as spec 3.2.0, with no units and with those files only that the service reads; all else that Ignition knows, such as
-/// `storage.luks`, is kept.
+/// `json` as spec 3.2.0, without units and with only those files that the service reads; all else that Ignition knows,
+/// such as `storage.luks`, is retained.
 ///
 /// Whatever `json` is, its parse takes no more than some 30 MiB beside a copy of its texts.
 pub fn filtered(json: &[u8]) -> Result<String, Day2Error> {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_told_without_its_text() {
+    fn what_is_not_a_config_is_reported_without_its_text() {
         let error = |json: &str| filtered(json.as_bytes()).unwrap_err().to_string();
         let version = |found: &str| format!("ignition.version is {found}; 3.0.0, 3.1.0 and 3.2.0 are understood");
         for found in ["2.2.0", "3.3.0", "3.2.0-experimental", "3.2"] {

@@ -21,7 +21,7 @@ impl Environment {
         } else {
             self.text.push('"');
             for c in value.chars() {
-                // What keeps a meaning between double quotes, for systemd and the shell alike.
+                // What is special between double quotes, for systemd and the shell alike.
                 if matches!(c, '"' | '\\' | '$' | '`') {
                     self.text.push('\\');
                 }

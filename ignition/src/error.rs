@@ -15,7 +15,7 @@ pub enum BuildError {
         at: usize,
     },
     /// Not a URL Ignition fetches a binary from.
-    #[error("'{url}' can't be the source of {what}: it must start with http:// or https:// and name a host")]
+    #[error("'{url}' is not a valid source of {what}: it must start with http:// or https:// and name a host")]
     Url {
         /// What was to be fetched.
         what: &'static str,
@@ -23,9 +23,7 @@ pub enum BuildError {
         url: String,
     },
     /// Not a SHA-512 digest.
-    #[error(
-        "the SHA-512 digest of {url} must be 128 hexadecimal digits, and has {found} characters or others among them"
-    )]
+    #[error("the SHA-512 digest of {url} must be 128 hexadecimal digits and nothing else; it has {found} characters")]
     Digest {
         /// What it is the digest of, without user and query.
         url: String,
@@ -41,34 +39,34 @@ pub enum BuildError {
     },
     #[error("a time source must be a host's name or address; one of {source_chars} characters is neither")]
     NtpSource { source_chars: usize },
-    /// A file that is no config.
+    /// A file that is not a config.
     #[error("{name} is not an Ignition config: it has no ignition.version (a Butane config must be translated first)")]
     NoConfig { name: String },
     /// A name for which there is no unit.
-    #[error("'{name}' can't be part of a unit's name; letters, digits and -_.: can")]
+    #[error("'{name}' can't be part of a unit's name; use letters, digits and -_.:")]
     Name {
         /// As given, shortened.
         name: String,
     },
     /// Two would be the same unit.
-    #[error("two programs of the same moment are called '{name}'; rename one")]
+    #[error("two programs of the same moment are named '{name}'; rename one")]
     SameName { name: String },
     /// The role's config can't be read.
     #[error("the role's config can't be used: {}", .0.summary())]
     Role(Report),
-    /// It is of a version that is not known.
-    #[error("the role's config is of version {found}, of which nothing is known")]
+    /// Its version is unknown.
+    #[error("the role's config is of the unknown version {found}")]
     RoleVersion {
         /// As found, shortened, or `missing`.
         found: String,
     },
-    /// There is nothing that a pool's config could take the place of.
-    #[error("no config is fetched from .../config/worker, whose place pool '{pool}' would take")]
+    /// Nothing that a pool's config could replace.
+    #[error("no config is fetched from .../config/worker, which pool '{pool}' would replace")]
     Pool {
         /// The pool's name, shortened.
         pool: String,
     },
-    /// Ignition would not take what was built.
+    /// Ignition would reject what was built.
     #[error("the config would not be valid: {}", .0.summary())]
     Invalid(Report),
     /// The user's part doesn't merge.

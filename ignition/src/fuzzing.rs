@@ -33,8 +33,7 @@ pub fn fuzz_data_url(url: &[u8]) {
     }
 }
 
-/// Merges two configs, told apart by an empty line: what comes out of two that are valid is a config, and with an empty child
-/// nothing changes.
+/// Merges two configs, separated by an empty line: two valid ones give a valid one, and an empty child changes nothing.
 ///
 /// # Panics
 /// If that is not so.

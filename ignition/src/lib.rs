@@ -1,6 +1,6 @@
 //! Ignition configs: the model, merging, `data:` URLs, and the configs Landfall hands to hosts.
 //!
-//! Ignition is what configures a CoreOS-style system in its initramfs, once, before the first boot goes on; its config is one
+//! Ignition configures a CoreOS-style system in its initramfs, once, during the first boot; its config is one
 //! JSON document. Two of them are made here: [`discovery`], carried by the live ISO, which starts the agent, and [`host`], put on
 //! the installed disk. Users override parts of both, and overrides follow Ignition's own rules of merging
 //! ([`model::Document::merge`]).

@@ -8,7 +8,7 @@ pub const REGULAR: u32 = 0o100_000;
 pub const DIRECTORY: u32 = 0o040_000;
 /// Type bits of a symbolic link.
 pub const SYMLINK: u32 = 0o120_000;
-/// The bits of a mode that tell the type.
+/// The bits of a mode that give the type.
 pub const TYPE_MASK: u32 = 0o170_000;
 /// Length of a header before the name.
 pub const HEADER_BYTES: usize = 110;

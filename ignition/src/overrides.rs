@@ -5,7 +5,7 @@ use crate::model::{Document, Version};
 use crate::report::Report;
 use crate::translate::{check_merged, upgrade};
 
-/// What the service's own parser begins with; it knows nothing older.
+/// The oldest that the service's own parser knows.
 const OLDEST: Version = Version::V3_1;
 /// Characters of a version that a message shows.
 const SHOWN_CHARS: usize = 32;
@@ -22,14 +22,14 @@ pub enum OverrideError {
         /// As found, shortened, or `missing`.
         found: String,
     },
-    /// Ignition would not take it.
+    /// Ignition would reject it.
     #[error("it is not valid: {}", .0.summary())]
     Invalid(Report),
-    /// Ignition would not take what it makes of the config.
+    /// Ignition would reject the merged config.
     #[error("the config merged with it is not valid: {}", .0.summary())]
     Merged(Report),
     /// It is of an older version than something in the config.
-    #[error("it is of version {version}, which can't say all that the config says; write it in a newer one")]
+    #[error("it is of version {version}, which can't express all of the config; use a newer one")]
     Lost { version: Version },
 }
 
@@ -62,7 +62,7 @@ pub fn merge_override<'a>(mut config: Document<'a>, text: &'a str) -> Result<Doc
         ParseError::Invalid(report) => OverrideError::Merged(report),
         ParseError::Empty | ParseError::Version(_) => unknown(),
     })?;
-    // What this version has no word for is not read back.
+    // What this version can't express is not read back.
     if reread == merged { Ok(merged) } else { Err(OverrideError::Lost { version }) }
 }
 

@@ -6,9 +6,9 @@ use crate::{BuildError, ParseError, data_url, merge_override, redact::redact_url
 use api::Proxy;
 use std::{collections::HashSet, fmt};
 
-/// Where the CA certificates of the service lie on a host.
+/// Where the CA certificates of the service are on a host.
 pub(crate) const CA_PATH: &str = "/etc/landfall/ca.pem";
-/// Where a delivered binary lies: writable on image-based systems too.
+/// Where a delivered binary is: writable on image-based systems too.
 pub(crate) const BINARY_PATH: &str = "/usr/local/bin/landfall";
 
 /// The `landfall` binary, for a host that doesn't have it: fetched by Ignition, and verified.
@@ -79,7 +79,7 @@ pub(crate) fn finish<'a>(config: Document<'a>, ignition_override: &'a str) -> Re
     }
 }
 
-/// A file that replaces what is there, still without contents.
+/// A file that replaces an existing one, still without contents.
 pub(crate) fn file<'a>(path: impl Into<Text<'a>>, mode: u32) -> File<'a> {
     File { path: path.into(), overwrite: Some(true), mode: Some(i64::from(mode)), ..File::default() }
 }
@@ -99,7 +99,7 @@ pub(crate) fn unit<'a>(name: impl Into<Text<'a>>, contents: impl Into<Text<'a>>)
     Unit { name: name.into(), enabled: Some(true), contents: Some(contents.into()), ..Unit::default() }
 }
 
-/// User `core` with the keys of `ssh_keys`, one a line; none when there is none.
+/// User `core` with the keys of `ssh_keys`, one per line; none without keys.
 pub(crate) fn core_user(ssh_keys: &str) -> Option<PasswdUser<'_>> {
     let lines = ssh_keys.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let ssh_authorized_keys = distinct(lines);

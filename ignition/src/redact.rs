@@ -70,8 +70,8 @@ mod tests {
         });
         let shown = redact_value(&config).to_string();
         assert!(!shown.contains("hunter2"), "{shown}");
-        for kept in ["http://proxy:3128/", "https://h/a", "Authorization", "/b", "x.service", "tang"] {
-            assert!(shown.contains(kept), "{kept} in {shown}");
+        for visible in ["http://proxy:3128/", "https://h/a", "Authorization", "/b", "x.service", "tang"] {
+            assert!(shown.contains(visible), "{visible} in {shown}");
         }
     }
 

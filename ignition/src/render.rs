@@ -3,7 +3,7 @@
 //! `ignition.config.replace` takes the config's place; configs in `ignition.config.merge` are merged into it in order, each after
 //! those it refers to itself. What is fetched later is fetched by the settings known so far: timeouts, proxies, certificates.
 //!
-//! Configs of strangers may refer to themselves, or to ever more others: there is a limit to depth, number and bytes.
+//! Hostile configs may refer to themselves, or to ever more others: depth, number and bytes are limited.
 
 use crate::check::{ParseError, parse};
 use crate::fetch::{FetchError, Fetcher, Location};
@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 128 << 20;
 /// How many warnings of a config are logged.
 const MAX_WARNINGS: usize = 20;
 
-/// Why a config can't be rendered, and which of those it is made of is to blame.
+/// Why a config can't be rendered, and which of its parts is at fault.
 #[derive(Debug, thiserror::Error)]
 pub struct RenderError {
     /// The way there from the config itself, for people: each a reference's place and URL, without what may be secret.
@@ -40,16 +40,16 @@ impl fmt::Display for RenderError {
 /// Why a config can't be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderFault {
-    /// It, or a certificate it names, does not come.
+    /// It, or a certificate it names, can't be fetched.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// It is empty. Ignition takes that for the whole, and boots the host without any config.
-    #[error("not a config (empty): Ignition would forget all the others, too, and go on without a config")]
+    /// It is empty. Ignition takes that as the whole config, and boots the host without any config.
+    #[error("not a config (empty): Ignition would drop all the others, too, and continue without a config")]
     Empty,
     /// It is of no version.
     #[error(transparent)]
     Version(VersionError),
-    /// Ignition would not take it.
+    /// Ignition would reject it.
     #[error("config is not valid:\n{0}")]
     Invalid(Report),
     /// A config on the way there was fetched from the same URL.
@@ -61,7 +61,7 @@ pub enum RenderFault {
     Configs,
     #[error("the configs have more than {MAX_BYTES} bytes together")]
     Bytes,
-    /// Each is valid, but what they come to is not.
+    /// Each is valid, but the result is not.
     #[error("merging configs resulted in an invalid config:\n{0}")]
     Merged(Report),
 }
@@ -76,8 +76,8 @@ impl From<ParseError> for RenderFault {
     }
 }
 
-/// `config` with all that it refers to, in the newest version among them. The result refers to no configs; certificates and
-/// contents of files are left where they are, and `fetcher` is set to fetch them as the result says.
+/// `config` with all that it refers to, in the newest version among them. The result refers to no configs; certificates
+/// and contents of files are not fetched, and `fetcher` gets the result's settings for them.
 pub fn render(config: &[u8], fetcher: &mut Fetcher) -> Result<Vec<u8>, RenderError> {
     let texts = Texts::new();
     let mut renderer = Renderer { fetcher, texts: &texts, bytes: 0, way: Vec::new() };
@@ -85,7 +85,7 @@ pub fn render(config: &[u8], fetcher: &mut Fetcher) -> Result<Vec<u8>, RenderErr
     result.map_err(|source| RenderError { way: renderer.way.into_iter().map(|step| step.label).collect(), source })
 }
 
-/// Texts of configs, kept until the last of them is no longer needed.
+/// Texts of configs, held until the last of them is no longer needed.
 struct Texts {
     slots: Vec<OnceCell<Vec<u8>>>,
     used: Cell<usize>,
@@ -96,7 +96,7 @@ impl Texts {
         Self { slots: vec![OnceCell::new(); MAX_CONFIGS], used: Cell::new(0) }
     }
 
-    /// None when there is no more room.
+    /// None if the limit is reached.
     fn keep(&self, text: Vec<u8>) -> Option<&[u8]> {
         let slot = self.slots.get(self.used.replace(self.used.get().saturating_add(1)))?;
         Some(slot.get_or_init(|| text))

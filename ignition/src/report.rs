@@ -11,7 +11,7 @@ use std::{collections::HashMap, fmt};
 pub enum Severity {
     /// Ignition refuses the config.
     Error,
-    /// Ignition goes on.
+    /// Ignition continues.
     Warning,
 }
 
@@ -97,9 +97,9 @@ impl From<usize> for Step<'_> {
     }
 }
 
-/// Said of an entry that is there twice.
+/// For a duplicate entry.
 pub(crate) const DUPLICATE: &str = "duplicate entry defined";
-/// More findings are not looked for: whoever has them has read enough.
+/// The search ends after this many findings.
 const MAX_ENTRIES: usize = 10_000;
 
 /// A walk through a config.
@@ -141,7 +141,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.push(Severity::Warning, path, self.lines.position(offset), format!("unused key {key}"));
     }
 
-    /// A null in the place of an object. What is in it can't be told apart from what isn't there.
+    /// A null in the place of an object. Its contents can't be distinguished from missing ones.
     pub(crate) fn null_object(&mut self, offset: usize) {
         let path = text(&self.path, &[]);
         let message = format!(

@@ -14,7 +14,7 @@ pub enum Encoding {
     Base64,
     /// Base64 of what gzip makes of it.
     Gzip,
-    /// Whichever of these is the shortest in the config.
+    /// The shortest of these in the config.
     #[default]
     Smallest,
 }
@@ -47,7 +47,7 @@ fn from_url<'a>(url: String, is_packed: bool) -> Resource<'a> {
     Resource { source: Some(url.into()), compression, ..Resource::default() }
 }
 
-/// Packed as well as gzip can, the same each time.
+/// Packed as well as gzip can, with the same bytes each time.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     // Writing to memory can't fail.

@@ -13,10 +13,10 @@ pub enum TranslateError {
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// It is not valid to begin with.
-    #[error("the config is not valid as it is:\n{0}")]
+    #[error("the config is not valid:\n{0}")]
     Invalid(Report),
-    /// The other version has no word for it.
-    #[error("version {to} can't say all that the config says:\n{}", list(dropped))]
+    /// The other version can't express it.
+    #[error("version {to} can't express all of the config:\n{}", list(dropped))]
     Lost {
         to: Version,
         /// What it would make of it.
@@ -28,8 +28,8 @@ fn list(entries: &[Entry]) -> String {
     entries.iter().map(|entry| format!("  {}: {}\n", entry.path.as_deref().unwrap_or("$"), entry.message)).collect()
 }
 
-/// The same config in version `to`: upwards as Ignition does it itself (docs/compatibility.md#ignition-translation), downwards where
-/// nothing is lost. Keys that mean nothing are left out, as they are by every reader.
+/// The same config in version `to`: upwards as Ignition does it itself (docs/compatibility.md#ignition-translation),
+/// downwards where nothing is lost. Unknown keys are left out, as by every reader.
 pub fn translate(text: &[u8], to: Version) -> Result<Vec<u8>, TranslateError> {
     let (mut config, from, before) = parse(text)?;
     if before.is_fatal() {
@@ -55,8 +55,8 @@ pub(crate) fn upgrade(config: &mut Document<'_>, from: Version, to: Version) {
     }
 }
 
-/// These configs as one, parents first, in the newest version among them. The error is of the config at this place, or of what
-/// they come to.
+/// These configs as one, parents first, in the newest version among them. The error is of the config at this place, or of
+/// the result.
 pub fn merge_all(texts: &[&[u8]]) -> Result<Vec<u8>, (Option<usize>, TranslateError)> {
     let mut configs = Vec::with_capacity(texts.len());
     for (place, text) in texts.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(crate) fn merged_json(config: &Document<'_>) -> Result<Vec<u8>, TranslateErr
     }
 }
 
-/// What was merged, read back; [`ParseError::Invalid`] if Ignition would not take it. It looks for entries that are there twice only
+/// What was merged, read back; [`ParseError::Invalid`] if Ignition would not take it. It looks for duplicate entries only
 /// in what people wrote.
 pub(crate) fn check_merged(merged: &[u8]) -> Result<Document<'_>, ParseError> {
     let (config, _, mut report) = parse(merged)?;
@@ -127,7 +127,7 @@ mod tests {
         let paths: Vec<_> = dropped.iter().map(|entry| entry.path.as_deref().unwrap()).collect();
         assert_eq!(paths, ["$.storage.files.0.mode", "$.kernelArguments"]);
         assert!(
-            error.to_string().starts_with("version 3.2.0 can't say all that the config says:\n  $.storage"),
+            error.to_string().starts_with("version 3.2.0 can't express all of the config:\n  $.storage"),
             "{error}"
         );
         assert!(translate(br#"{"ignition":{"version":"3.6.0"}}"#, Version::V3_0).is_ok());

@@ -1,4 +1,4 @@
-//! What Ignition does to units and groups since 2.25, held to where no Ignition of that age is at hand.
+//! What Ignition does to units and groups since 2.25, checked where no Ignition of that age is available.
 #![allow(clippy::unwrap_used)]
 
 #[path = "real/mod.rs"]
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
-/// A tree with this config carried out on it. Files get owners, so that it needs root.
+/// A tree with this config applied to it. Files get owners, so it needs root.
 fn applied(config: &Value) -> TempDir {
     assert!(nix::unistd::geteuid().is_root(), "this test needs root");
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Configs and trees made to lead out of the root: nothing outside it is touched.
+//! Configs and trees made to lead out of the root: nothing outside it is changed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "real/mod.rs"]

@@ -1,4 +1,4 @@
-//! Against the real ignition-validate, when it is there: it takes every config built here.
+//! Against the real ignition-validate, if available: it accepts every config built here.
 
 use api::{Proxy, Secret};
 use ignition::discovery::Discovery;
@@ -20,7 +20,7 @@ fn validator() -> Option<PathBuf> {
         return Some(path);
     }
     testkit::skip::because(format_args!(
-        "{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
+        "{} is missing; name an ignition-validate in LANDFALL_IGNITION_VALIDATE",
         path.display()
     ));
     None

@@ -1,4 +1,4 @@
-//! Kernel arguments made of NMState, as NetworkManager's own generator for the initramfs reads them: it must come to the
+//! Kernel arguments made of NMState, as NetworkManager's own generator for the initramfs reads them: it must give the
 //! addresses, ports, routes and servers that the NMState names.
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ fn package() -> Option<PathBuf> {
     if path.join(".done").is_file() {
         return Some(path);
     }
-    testkit::skip::because(format_args!("{} is not there: run .ci/setup", path.display()));
+    testkit::skip::because(format_args!("{} is missing: run .ci/setup", path.display()));
     None
 }
 

@@ -1,4 +1,4 @@
-//! Configs carried out by the real Ignition and by us, on two directories that are the same: the same comes of it.
+//! Configs applied by the real Ignition and by us, to two equal directories: the results are equal.
 #![allow(clippy::unwrap_used)]
 
 #[path = "real/cases.rs"]

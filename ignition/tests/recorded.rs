@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The recorded configs, or nothing with a word of it.
+/// The recorded configs, or none, with a message.
 fn recorded() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire/api");
     if path.is_dir() {
@@ -24,7 +24,7 @@ fn recorded() -> Option<PathBuf> {
 
 fn json(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
-    // Some answers were kept with their status behind them.
+    // Some answers were stored with their status behind them.
     serde_json::Deserializer::from_str(&text).into_iter().next().unwrap().unwrap()
 }
 
@@ -60,7 +60,7 @@ fn settings(unit: &Unit<'_>) -> BTreeSet<(String, String)> {
     settings
 }
 
-/// What differs of one unit. Values that say the same for people only, or that may be secret, are not told.
+/// What differs of one unit. Values that differ only in wording, or that may be secret, are not shown.
 fn unit_differences(theirs: &Unit<'_>, ours: &Unit<'_>) -> Vec<String> {
     let (their_settings, our_settings) = (settings(theirs), settings(ours));
     let keys: BTreeSet<_> = their_settings.symmetric_difference(&our_settings).map(|(key, _)| key).collect();
@@ -139,7 +139,7 @@ fn recorded_discovery_configs_are_rebuilt_from_their_inputs() {
     for (name, request, answer) in [
         ("sno", "sno-infraenv-req.json", Some("sno-infraenv-resp.json")),
         ("static", "static-infraenv-req.json", Some("static-infraenv-resp.txt")),
-        // What it was made from was not kept; its pull secret is known to be that of the others and a line's end.
+        // What it was made from was not stored; its pull secret is known to be that of the others and a line's end.
         ("localauth", "sno-infraenv-req.json", None),
     ] {
         let text = fs::read(dir.join(format!("{name}-discovery.ign"))).unwrap();

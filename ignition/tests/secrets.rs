@@ -1,4 +1,4 @@
-//! What is secret is in the configs that are built, and in nothing else: no debug output, no error, no redacted text, no message of
+//! Secrets are in the configs that are built, and in nothing else: no debug output, no error, no redacted text, no message of
 //! the command line.
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Whether the mark can be seen, be it encoded in any of the ways that configs have.
+/// Whether the mark can be seen, also encoded in any of the ways that configs have.
 fn shows(text: &str) -> bool {
     let base64 = |bytes: &str| data_url::base64(bytes.as_bytes()).replace("data:;base64,", "");
     // What base64 makes of it, wherever it begins: without the characters that depend on its neighbours.
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn builders_keep_what_they_are_told(
+    fn builders_do_not_leak_secrets(
         before in "[ -~]{0,4}",
         after in "[ -~\n]{0,3}",
         fault in 0..17_usize,

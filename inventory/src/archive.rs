@@ -18,9 +18,9 @@ use tempfile::TempDir;
 /// A capture of fifteen thousand disks has a million entries and some 100 MB. Directories that no entry names count too.
 const MAX_ENTRIES: usize = 2_000_000;
 const MAX_BYTES: u64 = 1 << 30;
-/// Of a long name or of a pax header, which is kept in memory. No path of Linux is longer than 4 KiB.
+/// Of a long name or of a pax header, which is held in memory. No path of Linux is longer than 4 KiB.
 const MAX_NAME_BYTES: u64 = 64 << 10;
-/// Of the names of all symbolic links, which are kept in memory until the end.
+/// Of the names of all symbolic links, which are held in memory until the end.
 const MAX_LINK_BYTES: usize = 256 << 20;
 /// What `xz -9` needs, and some.
 const XZ_MEMORY_BYTES: u64 = 128 << 20;
@@ -38,7 +38,7 @@ pub enum ArchiveError {
     #[error("cannot unpack it")]
     Io(#[from] io::Error),
     /// An entry would land outside.
-    #[error("its entry {} leads out of the archive", path.display())]
+    #[error("its entry {} points outside the archive", path.display())]
     Outside {
         /// As written in the archive.
         path: PathBuf,
@@ -48,8 +48,8 @@ pub enum ArchiveError {
         "it has more than {MAX_ENTRIES} entries, {MAX_BYTES} bytes or {MAX_NAME_BYTES} bytes of a name, which no capture has"
     )]
     TooLarge,
-    /// A hard link to what is no file of the archive, or none yet.
-    #[error("its entry {} is a hard link to {}, which is not a file before it in the archive", path.display(), target.display())]
+    /// A hard link to what is not a file of the archive, or not yet.
+    #[error("its entry {} is a hard link to {}, which is not an earlier file of the archive", path.display(), target.display())]
     HardLink {
         /// As written in the archive.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub(crate) fn pack(entries: &BTreeMap<PathBuf, Kind>, to: impl Write) -> io::Res
     archive.into_inner()?.finish()?.flush()
 }
 
-/// Unpacks an archive, plain or compressed by gzip, xz or zstd, into a directory of its own. Gives that directory, and the
+/// Unpacks an archive, plain or compressed by gzip, xz or zstd, into its own directory. Gives that directory, and the
 /// one in it that is the machine's root: archives of other programs have it one level down.
 pub(crate) fn unpack(path: &Path) -> Result<(TempDir, PathBuf), ArchiveError> {
     let dir = tempfile::Builder::new().prefix("landfall-capture-").tempdir()?;

@@ -40,7 +40,7 @@ pub struct AtaIdentity {
     /// World-wide name, such as 0x5000c500a1b2c3d4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
-    /// Revolutions a minute; 0 for a disk without moving parts.
+    /// Revolutions per minute; 0 for a disk without moving parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_rpm: Option<u16>,
     /// Form factor: its width in inches, mSATA, M.2 and the like.
@@ -59,11 +59,11 @@ pub struct AtaIdentity {
     pub logical_sector_bytes: u32,
     /// Bytes of a physical sector.
     pub physical_sector_bytes: u32,
-    /// Whether it watches its health at all.
+    /// Whether it monitors its health (SMART).
     pub has_smart: bool,
-    /// Whether that is switched on.
+    /// Whether that is enabled.
     pub is_smart_enabled: bool,
-    /// Whether it can be told that data are no longer needed (DATA SET MANAGEMENT, TRIM).
+    /// Whether data that are no longer needed can be discarded (DATA SET MANAGEMENT, TRIM).
     pub has_trim: bool,
     /// Whether it is locked by a password, so that it can be neither read nor written.
     pub is_locked: bool,
@@ -222,8 +222,8 @@ fn transport(word: u16) -> Option<String> {
         (0 | 0xffff, _) => None,
         (_, 0) => Some("parallel".to_owned()),
         (_, 1) => {
-            let told = VERSIONS.iter().enumerate().rev().find(|(bit, _)| word >> bit & 1 == 1);
-            told.map(|(_, name)| (*name).to_owned())
+            let newest = VERSIONS.iter().enumerate().rev().find(|(bit, _)| word >> bit & 1 == 1);
+            newest.map(|(_, name)| (*name).to_owned())
         }
         (_, 0xe) => Some("PCIe".to_owned()),
         _ => None,

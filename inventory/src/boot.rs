@@ -47,7 +47,7 @@ fn argument<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// `ephemeral` when nothing that is changed now survives a reboot. The service installs differently on a `persistent` host, so
-/// the marks of a live system count for more than the mount, whose source is no loop device on all of them.
+/// the marks of a live system count for more than the mount, whose source is not a loop device on all of them.
 fn device_type(root: &Root, command_line: &str, mounts: &[Mount]) -> Option<&'static str> {
     if LIVE_ARGUMENTS.iter().any(|name| argument(command_line, name).is_some()) || root.exists(LIVE_MARK) {
         return Some("ephemeral");

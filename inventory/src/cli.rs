@@ -12,10 +12,10 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Report what this machine is: processors, memory, disks, interfaces, routes, firmware
 ///
-/// Prints one JSON object on stdout, in the form the assisted-installer service takes. Nothing is written to any disk. Root's
-/// rights are needed for SMBIOS, serial numbers and first sectors; without them those facts are missing.
+/// Prints one JSON object on stdout, in the form that the assisted-installer service accepts. Nothing is written to any
+/// disk. SMBIOS, serial numbers and first sectors need root; otherwise those facts are missing.
 ///
-/// A fact that cannot be read is left out; LANDFALL_LOG=debug tells why.
+/// A fact that cannot be read is left out; LANDFALL_LOG=debug says why.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"Examples:
   landfall inventory --pretty | less
@@ -25,31 +25,31 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 pub struct Inventory {
     /// Read /sys, /proc, /run and /dev/disk below this directory, or in a file of `landfall capture`
     ///
-    /// Of a tree that was copied by other means neither addresses nor routes are known, nor what only disks themselves tell.
+    /// A tree that was copied by other means lacks addresses, routes, and what only the disks themselves report.
     #[arg(long, value_name = "DIR|FILE", default_value = "/")]
     root: PathBuf,
-    /// Print for people, over many lines
+    /// Print indented, over many lines
     #[arg(long)]
     pretty: bool,
-    /// Print only the host's id, and what it was made from
+    /// Print only the host's id, and its source
     ///
-    /// The operator's word comes first: kernel-argument (landfall.host_id=UUID), fw-cfg (QEMU's opt/landfall/host_id),
-    /// oem-string (SMBIOS); then what the hardware says: board-serial, system-uuid, mac. Hosts with nothing to tell them
-    /// apart by all get deaddead-dead-dead-dead-deaddeaddead.
+    /// An id set by the operator comes first: kernel-argument (landfall.host_id=UUID), fw-cfg (QEMU's opt/landfall/host_id),
+    /// oem-string (SMBIOS); then that of the hardware: board-serial, system-uuid, mac. Hosts without any of these all get
+    /// deaddead-dead-dead-dead-deaddeaddead.
     #[arg(long, conflicts_with_all = ["pretty", "output_max_size", "disk_min_size", "gpu_config_file"])]
     host_id: bool,
     /// Leave out disks until the JSON fits; 0 is no limit
     ///
-    /// Disks that nothing can be installed to are left out first. `truncation` in the output says if others had to go.
+    /// Ineligible disks are left out first. `truncation` in the output says if others were left out too.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     output_max_size: u64,
-    /// Leave out disks that are smaller; 0 is no limit
+    /// Leave out smaller disks; 0 is no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     disk_min_size: u64,
     /// Which PCI functions count as graphics or accelerators: YAML with the lists classes, vendors and models
     ///
-    /// Such as `classes: ['0300']`, `vendors: ['0302 10de']`, `models: ['1200 1da3 1020']`. It stands for the built-in list of
-    /// classes 0300, 0302, 0380 and 1200, which is used when the file can't be.
+    /// Such as `classes: ['0300']`, `vendors: ['0302 10de']`, `models: ['1200 1da3 1020']`. It replaces the built-in list
+    /// of classes 0300, 0302, 0380 and 1200, which is used if the file is invalid.
     #[arg(long, value_name = "FILE")]
     gpu_config_file: Option<PathBuf>,
     /// Do not ask the management controller (BMC) for its addresses: it may take seconds
@@ -58,7 +58,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Runs the subcommand. An error means that the root or stdout is unusable; facts that are missing are none.
+    /// Runs the subcommand. An error means that the root or stdout is unusable; missing facts are not errors.
     pub fn run(self) -> anyhow::Result<()> {
         let text = self.output()?;
         let mut out = stdout().lock();
@@ -93,7 +93,7 @@ impl Inventory {
         };
         read().unwrap_or_else(|error| {
             let error = format!("{error:#}");
-            tracing::warn!(path = %path.display(), error, "GPU configuration cannot be used: the built-in one is");
+            tracing::warn!(path = %path.display(), error, "the GPU configuration is invalid; using the built-in one");
             GpuFilter::default()
         })
     }

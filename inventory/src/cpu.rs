@@ -19,8 +19,8 @@ pub(crate) fn cpu(root: &Root, info: &CpuInfo, smbios: &Smbios) -> Cpu {
     }
 }
 
-/// The text of `/proc/cpuinfo`: `key : value` lines, the processors one after the other. It takes the kernel a while to
-/// write, so it is read once.
+/// The text of `/proc/cpuinfo`: `key : value` lines, the processors one after the other. The kernel takes a while to
+/// produce it, so it is read once.
 pub(crate) struct CpuInfo(String);
 
 impl CpuInfo {
@@ -53,7 +53,7 @@ fn processors(root: &Root) -> Vec<String> {
     root.list(CPUS).into_iter().filter(is_cpu).collect()
 }
 
-/// The kernel's name of the architecture. A captured tree of an older kernel tells it only by the layout of cpuinfo.
+/// The kernel's name of the architecture. In a captured tree of an older kernel only the layout of cpuinfo shows it.
 fn architecture(root: &Root, info: &CpuInfo) -> String {
     if let Some(name) = root.attribute("/proc/sys/kernel/arch").filter(|name| !name.is_empty()) {
         return name;
@@ -94,7 +94,7 @@ fn count_list(list: &str) -> Option<u64> {
     Some(count)
 }
 
-/// Highest frequency, MHz; 0 when nothing steady tells.
+/// Highest frequency, MHz; 0 without a constant source.
 ///
 /// `cpu MHz` of a processor that counts its real cycles (`aperfmperf`) is a measurement that differs with every read; the
 /// inventory should not, so the nominal frequency in the model's name stands in for it.

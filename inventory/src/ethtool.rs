@@ -40,7 +40,7 @@ pub(crate) struct LinkSettings {
 
 pub(crate) fn parse_driver(reply: &[u8]) -> Driver {
     let field = |index: usize| reply.get(4 + index * NAME_BYTES..4 + (index + 1) * NAME_BYTES).and_then(text);
-    // Drivers without such a version say so in words.
+    // Drivers without such a version say so in text.
     let version = |index| field(index).filter(|text| !["N/A", "n/a", "not available"].contains(&text.as_str()));
     Driver { name: field(0), version: version(1), firmware: version(2), rom: version(4) }
 }
@@ -63,7 +63,7 @@ pub(crate) fn parse_private_flags(names: &[u8], bits: &[u8]) -> BTreeMap<String,
     names.filter_map(|(bit, name)| Some((text(name)?, bits >> bit & 1 == 1))).gather()
 }
 
-/// Whether the card's firmware speaks LLDP, which then never reaches the host: told by a flag of Intel's drivers (ice and
+/// Whether the card's firmware speaks LLDP, which then never reaches the host: from a flag of Intel's drivers (ice and
 /// i40e); `None` where no flag does.
 pub(crate) fn has_firmware_lldp(flags: &BTreeMap<String, bool>) -> Option<bool> {
     flags.get("fw-lldp-agent").copied().or_else(|| flags.get("disable-fw-lldp").map(|is_off| !is_off))

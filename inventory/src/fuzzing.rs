@@ -1,4 +1,4 @@
-//! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
+//! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
 use crate::{ata, bmc, disks, nvme, smbios::Smbios};
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ pub fn fuzz_nvme(reply: &[u8]) {
     nvme::parse_health(reply);
 }
 
-/// Reads the bytes as all that an ATA disk tells; what follows the first sector stands for the thresholds. The checksum is
-/// made right, since no fuzzer would come by it.
+/// Reads the bytes as all that an ATA disk tells; what follows the first sector stands for the thresholds. The checksum
+/// is corrected, since a fuzzer would not find it.
 pub fn fuzz_ata(reply: &[u8]) {
     ata::parse_identity(reply);
     let mut sectors = reply.chunks(512).map(|sector| {

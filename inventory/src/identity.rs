@@ -1,8 +1,8 @@
 //! Who a host is (docs/compatibility.md#host-identity): the same hardware gives the same id as the assisted-installer's own agent does, so
 //! that a host known to the service stays the same host.
 //!
-//! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it. What
-//! an operator can do for machines that share one is to name the id himself (`landfall.host_id=`), which no such host had.
+//! The rules may not be improved one-sidedly: a placeholder added here changes the ids of hosts already known by it. For
+//! machines that share one, operators can set the id (`landfall.host_id=`), which no such host had.
 
 use crate::{Root, net::sysfs_macs, smbios::Smbios};
 use api::HostId;
@@ -59,7 +59,7 @@ const OVERRIDE: &str = "landfall.host_id=";
 /// A file that QEMU gives with `-fw_cfg name=opt/landfall/host_id,string=…`.
 const FW_CFG: &str = "/sys/firmware/qemu_fw_cfg/by_name/opt/landfall/host_id/raw";
 
-/// The id of every host that has nothing to tell it by.
+/// The id of every host without anything to identify it.
 const FAILURE: Uuid = uuid!("deaddead-dead-dead-dead-deaddeaddead");
 
 /// Where an identity comes from, best first.
@@ -111,7 +111,7 @@ pub struct Identity {
 }
 
 /// The identity of the host whose system `root` is. Needs root's rights on a running system, where DMI hides its serial
-/// numbers from others.
+/// numbers from other users.
 pub fn host_id(root: &Root) -> Identity {
     let identity = |id, source| Identity { id: HostId(id), source };
     if let Some((id, source)) = operators(root) {
@@ -122,7 +122,7 @@ pub fn host_id(root: &Root) -> Identity {
         if is_shared(&text) {
             tracing::warn!(
                 serial = &*text,
-                "other boards have this serial number too, and with it this host's id: tell them apart by the kernel \
+                "other boards have the same serial number, and so the same host id: set a unique one with the kernel \
                  argument {OVERRIDE}UUID"
             );
         }
@@ -134,14 +134,16 @@ pub fn host_id(root: &Root) -> Identity {
     match sysfs_macs(root).iter().min() {
         Some(mac) => identity(md5(mac.as_bytes()), Source::Mac),
         None => {
-            tracing::warn!("nothing tells this host from others: give it an id by the kernel argument {OVERRIDE}UUID");
+            tracing::warn!(
+                "nothing distinguishes this host from others: set an id with the kernel argument {OVERRIDE}UUID"
+            );
             identity(FAILURE, Source::Nothing)
         }
     }
 }
 
-/// An id that the operator gave, the most deliberate way first. One that is no UUID is told and passed over: a host under
-/// another name is better than none.
+/// An id that the operator gave, the most deliberate way first. One that is not a UUID is logged and ignored: a host
+/// under another id is better than none.
 fn operators(root: &Root) -> Option<(Uuid, Source)> {
     let command_line = root.text("/proc/cmdline", 64 << 10).unwrap_or_default();
     let argument = command_line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(OVERRIDE)).next_back();
@@ -157,7 +159,7 @@ fn operators(root: &Root) -> Option<(Uuid, Source)> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let uuid = text.parse().ok();
         if uuid.is_none() {
-            tracing::warn!(%source, id = text, "the host id given is not a UUID and is not used");
+            tracing::warn!(%source, id = text, "the given host id is not a UUID and is ignored");
         }
         Some((uuid?, source))
     })
@@ -186,7 +188,7 @@ fn board_serial(root: &Root) -> Option<Vec<u8>> {
 }
 
 /// Without Unicode's white space at either end, as Go's `strings.TrimSpace` does it: none of it has more than three bytes in
-/// UTF-8, and bytes that are no UTF-8 stay.
+/// UTF-8, and bytes that are not UTF-8 stay.
 fn trimmed(mut bytes: &[u8]) -> &[u8] {
     let is_blank = |part: &[u8]| std::str::from_utf8(part).is_ok_and(|text| text.trim().is_empty());
     let lengths = |bytes: &[u8]| 1..=bytes.len().min(3);
@@ -308,7 +310,7 @@ mod tests {
         is('2', Source::FwCfg);
         tree.add("proc/cmdline", "quiet landfall.host_id=11111111-0000-0000-0000-000000000001 ro\n");
         is('1', Source::KernelArgument);
-        // What can't be understood costs nothing but itself.
+        // What can't be parsed affects only itself.
         tree.add("proc/cmdline", "landfall.host_id=node-7\n");
         is('2', Source::FwCfg);
         tree.add(&FW_CFG[1..], "").add("sys/firmware/dmi/tables/DMI", "");

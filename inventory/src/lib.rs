@@ -1,6 +1,6 @@
-//! Facts of a machine: what it is made of, how it booted, and what identifies it, as the assisted-installer service wants
-//! them told, and in all depth for certification ([`report`]). No helper programs: SMBIOS, sysfs, procfs, netlink and
-//! ioctls, nothing else.
+//! Facts of a machine: what it is made of, how it booted, and what identifies it, in the form of the assisted-installer
+//! service, and in full depth for certification ([`report`]). No helper programs: only SMBIOS, sysfs, procfs, netlink and
+//! ioctls.
 //!
 //! All files are read and all devices asked through a [`Root`], the running system or a captured machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
@@ -42,7 +42,7 @@ use api::Inventory;
 use cpu::CpuInfo;
 use smbios::Smbios;
 
-/// A size, unless it is beyond the service's 64-bit integers: nothing that large was ever built.
+/// A size, unless it is beyond the service's 64-bit integers: nothing that large exists.
 pub(crate) fn possible_bytes(bytes: u64) -> Option<u64> {
     i64::try_from(bytes).is_ok().then_some(bytes)
 }

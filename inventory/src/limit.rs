@@ -2,7 +2,7 @@
 
 use api::{Disk, Inventory, Truncation};
 
-/// Limits that a service may set; `None` is none.
+/// Limits that a service may set; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Longest inventory, bytes of JSON.
@@ -14,8 +14,8 @@ pub struct Limits {
 impl Limits {
     /// Leaves out what the limits demand, and says so in `truncation` where the service has to know.
     ///
-    /// Small disks go first, and with a limit on the size those that nothing can be installed to. If the rest is still too
-    /// long the inventory keeps as many disks as fit, and if none helps, nothing but processors and memory.
+    /// Small disks go first, and with a limit on the size those that nothing can be installed to. If the rest is still
+    /// too long, as many disks stay as fit; if that is not enough, only processors and memory.
     pub fn apply(self, mut inventory: Inventory) -> Inventory {
         if let Some(min) = self.disk_min_bytes {
             inventory.disks.retain(|disk| disk.size_bytes >= min);

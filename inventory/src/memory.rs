@@ -8,9 +8,9 @@ const BLOCKS: &str = "/sys/devices/system/memory";
 /// `memory`. Installed memory comes from the firmware, else from the kernel's memory blocks (`ghw`, by the name of the real
 /// agent's library), else is what the kernel uses.
 ///
-/// That library also looks for the kernel's first words in `/var/log/syslog` and in the end calls `MemTotal` its own
-/// finding. Neither is done here: the file may tell of another boot, and for `meminfo` the service allows for the part that
-/// the kernel keeps to itself.
+/// That library also looks for the kernel's boot messages in `/var/log/syslog`, and finally reports `MemTotal` as its own
+/// finding. Neither is done here: the file may be of another boot, and for `meminfo` the service allows for the part that
+/// the kernel reserves.
 pub(crate) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let usable_bytes = root.text("/proc/meminfo", 64 << 10).and_then(|text| mem_total(&text)).unwrap_or(0);
     let found = |method: &'static str, bytes: u64| {

@@ -7,17 +7,17 @@ use kernel::mounts::Mount;
 const MAX_TABLE_BYTES: usize = 16 << 20;
 const OF_FIRST: &str = "/proc/1/mountinfo";
 
-/// The mounts of process 1, whose view is the host's, else our own, which in a container lacks what the host has mounted.
+/// The mounts of process 1, whose view is the host's, else our own, which in a container lacks the host's mounts.
 pub(crate) fn mounts(root: &Root) -> Vec<Mount> {
     let of_first = root.text(OF_FIRST, MAX_TABLE_BYTES).filter(|text| !text.is_empty());
     let is_own = of_first.is_none();
     let table = of_first.or_else(|| root.text("/proc/self/mountinfo", MAX_TABLE_BYTES));
     if table.is_none() {
-        tracing::warn!("there is no mount table: disks in use cannot be told from others");
+        tracing::warn!("no mount table found: disks in use cannot be recognised");
     } else if is_own && root.is_live() {
         tracing::warn!(
-            "{OF_FIRST} cannot be read, and the mount table of this process stands for it: disks that only the host has \
-             mounted look free. Run as root in the host's PID namespace (podman run --privileged --pid=host)"
+            "cannot read {OF_FIRST}; using the mount table of this process: disks that only the host has mounted look \
+             free. Run as root in the host's PID namespace (podman run --privileged --pid=host)"
         );
     }
     kernel::mounts::mounts(&table.unwrap_or_default())

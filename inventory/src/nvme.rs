@@ -66,7 +66,7 @@ pub struct NvmeIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NvmeHealth {
-    /// What is wrong, in the specification's order; empty if nothing is.
+    /// What is wrong, in the specification's order; empty if nothing is wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub critical_warnings: Vec<String>,
     /// Composite temperature, °C.
@@ -84,13 +84,13 @@ pub struct NvmeHealth {
     /// Bytes written by hosts, rounded up by the controller to 512000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
-    /// Times it was switched on.
+    /// Times it was powered on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
     /// Hours it was on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
-    /// Times the power went without notice.
+    /// Times the power was lost without notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
     /// Errors of integrity that could not be corrected.
@@ -105,7 +105,7 @@ pub struct NvmeHealth {
     pub critical_temperature_minutes: u32,
 }
 
-/// Identify Controller data; `None` if they are not whole.
+/// Identify Controller data; `None` if they are incomplete.
 pub(crate) fn parse_identity(data: &[u8]) -> Option<NvmeIdentity> {
     let data: &[u8; IDENTIFY_BYTES] = data.first_chunk()?;
     let bytes = |at: usize, len: usize| data.get(at..at + len).unwrap_or_default();
@@ -120,10 +120,10 @@ pub(crate) fn parse_identity(data: &[u8]) -> Option<NvmeIdentity> {
         model: text(bytes(24, 40)),
         firmware: text(bytes(64, 8)),
         ieee_oui: Some(format!("{oui2:02x}{oui1:02x}{oui0:02x}")).filter(|oui| oui != "000000"),
-        // Before 1.2 it was not told.
+        // Before 1.2 it was not reported.
         version: (version != 0).then(|| format!("{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)),
         capacity_bytes: le128(data, 280).and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0),
-        // Of no meaning where the capacity is not told.
+        // Meaningless where the capacity is not reported.
         unallocated_bytes: le128(data, 296)
             .and_then(|n| u64::try_from(n).ok())
             .filter(|_| le128(data, 280).is_some_and(|n| n > 0)),
@@ -137,7 +137,7 @@ pub(crate) fn parse_identity(data: &[u8]) -> Option<NvmeIdentity> {
     })
 }
 
-/// The log page; `None` if it is not whole, or if the controller has put nothing into it.
+/// The log page; `None` if it is incomplete, or if the controller has put nothing into it.
 pub(crate) fn parse_health(data: &[u8]) -> Option<NvmeHealth> {
     let data: &[u8; HEALTH_BYTES] = data.first_chunk()?;
     if data.iter().all(|byte| *byte == 0) {
@@ -165,7 +165,7 @@ pub(crate) fn parse_health(data: &[u8]) -> Option<NvmeHealth> {
     })
 }
 
-/// From Kelvin; zero is a sensor that is not there.
+/// From Kelvin; zero is a missing sensor.
 fn celsius(kelvin: u16) -> Option<i32> {
     (kelvin != 0).then(|| i32::from(kelvin) - KELVIN)
 }

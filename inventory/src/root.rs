@@ -33,13 +33,13 @@ impl Deref for Root {
     }
 }
 
-/// A root that can't be used.
+/// Why a root can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// Neither a directory nor a file.
     #[error("cannot open {} as a system root: it must be a directory such as / or a capture", path.display())]
     Open { path: PathBuf, source: io::Error },
-    /// A file that is no capture.
+    /// A file that is not a capture.
     #[error("cannot use {} as a system root: it must be a directory such as / or a capture", path.display())]
     Archive { path: PathBuf, source: ArchiveError },
 }
@@ -62,7 +62,7 @@ impl Root {
         Ok(Self { patience: tree.is_live().then(Patience::default), tree, _unpacked: unpacked })
     }
 
-    /// Keeps all that is read from now on.
+    /// Records all that is read from now on.
     pub(crate) fn recording(self) -> Self {
         Self { tree: self.tree.recording(), ..self }
     }
@@ -72,8 +72,8 @@ impl Root {
         self.tree.into_record()
     }
 
-    /// The answer of the kernel or a device, or what a captured machine had answered. One that does not answer in time is
-    /// not asked again.
+    /// The answer of the kernel or a device, or what a captured machine had answered. A device that does not answer in
+    /// time is not asked again.
     pub(crate) fn ask(&self, question: &Question) -> io::Result<Vec<u8>> {
         self.ask_all(std::slice::from_ref(question)).pop().unwrap_or_else(|| Err(io::ErrorKind::Other.into()))
     }
@@ -92,8 +92,8 @@ impl Root {
         answers
     }
 
-    /// Attributes in one directory of sysfs whose driver asks a device for them, in their order: with the patience that one
-    /// has with devices.
+    /// Attributes in one directory of sysfs whose driver asks a device for them, in their order: with the time limit for
+    /// devices.
     pub(crate) fn measurements(&self, dir: &str, files: &[String]) -> Vec<Option<String>> {
         self.measured(&files.iter().map(|file| format!("{dir}/{file}")).collect::<Vec<_>>())
     }

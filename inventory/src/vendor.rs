@@ -5,7 +5,7 @@ use api::SystemVendor;
 
 const DMI: &str = "/sys/class/dmi/id";
 const DEVICE_TREE: &str = "/proc/device-tree";
-/// What stands for a value that is not there.
+/// What stands for a missing value.
 const UNKNOWN: &str = "unknown";
 
 /// DMI texts, in the order in which they are looked at: the first that begins like a maker of virtual machines counts.
@@ -35,8 +35,8 @@ const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/availa
 const EC2: &str = "Amazon EC2";
 /// What Linux runs on, where it knows.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
-/// On the boards of some virtual machines, but on all of its maker's servers too: there systemd errs, and only the processor
-/// or the firmware's own mark tell.
+/// On the boards of some virtual machines, but on all of its maker's servers too: there systemd is wrong, and only the
+/// processor or the firmware's own mark decides.
 const ORACLE: &str = "Oracle Corporation";
 
 pub(crate) fn system_vendor(root: &Root, info: &CpuInfo, smbios: &Smbios) -> SystemVendor {
@@ -148,7 +148,7 @@ fn device_tree_tells(root: &Root) -> bool {
         || root.attribute(format!("{DEVICE_TREE}/compatible")).is_some_and(|text| text.contains("qemu,pseries"))
 }
 
-/// s390x: what runs this guest, inner blanks kept: `z/VM    7.2.0`, `KVM/Linux`.
+/// s390x: what runs this guest, inner blanks included: `z/VM    7.2.0`, `KVM/Linux`.
 fn control_program(root: &Root) -> Option<String> {
     let text = root.text("/proc/sysinfo", 64 << 10)?;
     let line = text.lines().find(|line| line.starts_with("VM") && line.contains("Control Program:"))?;

@@ -163,7 +163,7 @@ fn risc_v_and_loongarch_processors_are_named() {
 }
 
 #[test]
-fn packages_without_a_number_are_told_apart_by_their_siblings() {
+fn packages_without_a_number_are_distinguished_by_their_siblings() {
     let machine = arm(&[("0x41", "0xd0c"); 4]);
     machine.add("sys/devices/system/cpu/online", "0-3\n");
     for cpu in 0..4 {
@@ -255,7 +255,7 @@ fn biosdevnames(machine: &Tree) -> Vec<String> {
 }
 
 #[test]
-fn root_ports_of_one_device_lead_to_slots_of_their_own() {
+fn root_ports_of_one_device_lead_to_separate_slots() {
     let machine = Tree::empty();
     machine.add("sys/firmware/dmi/tables/DMI", [slot(4, 0, 0x1c, 0), slot(300, 0, 0x1c, 4)].concat());
     port_below(&machine, "0000:00:1c.0", "0000:01:00.0", "eth0");
@@ -272,7 +272,7 @@ fn root_ports_of_one_device_lead_to_slots_of_their_own() {
 }
 
 #[test]
-fn sizes_no_disk_has_are_not_told() {
+fn impossible_sizes_are_not_reported() {
     let machine = Tree::empty();
     disk(&machine, SATA, "sda", &[("size", "18014398509481984")], &[]);
     // Too large by one sector: 2^63 bytes.
@@ -403,14 +403,14 @@ fn a_capture_of_a_capture_keeps_what_was_refused() {
     };
     let first = capture(machine.path(), "first.tar.gz");
     let second = capture(&first, "second.tar.gz");
-    let kept = |path: &std::path::Path| {
+    let stored = |path: &std::path::Path| {
         let text = Root::open(path).unwrap().text("/landfall/refused", 4096).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let mut expected = refused[..3].to_vec();
     expected.sort_unstable();
     for path in [&first, &second] {
-        let mut found = kept(path);
+        let mut found = stored(path);
         found.sort_unstable();
         assert_eq!(found, expected, "{}", path.display());
     }

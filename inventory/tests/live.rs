@@ -22,14 +22,14 @@ fn the_disk_below_us_is_not_offered() {
     let number = fs::metadata("/").unwrap().dev();
     let sys = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let Ok(sys) = fs::canonicalize(&sys) else {
-        testkit::skip::because("/ is on no block device of its own");
+        testkit::skip::because("/ is not on its own block device");
         return;
     };
     let disk = if sys.join("partition").exists() { sys.parent().unwrap() } else { &sys };
     let name = disk.file_name().unwrap().to_str().unwrap();
     let found = collect(&live()).disks;
     let Some(disk) = found.iter().find(|disk| disk.name == name) else {
-        testkit::skip::because(format_args!("/ is on {name}, which is no disk"));
+        testkit::skip::because(format_args!("/ is on {name}, which is not a disk"));
         return;
     };
     assert!(!disk.installation_eligibility.eligible);
@@ -51,8 +51,8 @@ fn our_own_mount_table_does_not_silently_stand_for_the_hosts() {
         assert_eq!(warnings(), Vec::<String>::new());
         let none = None::<&Path>;
         mount(Some("/dev/null"), "/proc/1/mountinfo", none, MsFlags::MS_BIND, none).unwrap();
-        let told = warnings();
-        assert!(told.len() == 1 && told[0].contains("look free") && told[0].contains("--pid=host"), "{told:?}");
+        let logged = warnings();
+        assert!(logged.len() == 1 && logged[0].contains("look free") && logged[0].contains("--pid=host"), "{logged:?}");
     });
 }
 

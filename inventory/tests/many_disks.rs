@@ -83,7 +83,7 @@ fn machine(disks: usize) -> Tree {
     tree
 }
 
-/// Runs in a process of its own, started by the test below; by itself it does nothing.
+/// Runs in its own process, started by the test below; by itself it does nothing.
 #[test]
 fn child_that_collects() {
     let Ok(tree) = std::env::var(TREE) else { return };
@@ -131,7 +131,7 @@ fn fifteen_thousand_disks() {
     assert!(cut.disks.iter().all(|disk| disk.installation_eligibility.eligible));
     assert!(cut.cpu.is_some() && cut.memory.is_some());
 
-    // A limit on size alone is no truncation.
+    // A limit on size alone is not a truncation.
     let large =
         Limits { output_max_bytes: None, disk_min_bytes: Some((1_000_000 + 14_000) * 512) }.apply(whole.clone());
     assert_eq!((large.disks.len(), large.truncation), (1000, None));

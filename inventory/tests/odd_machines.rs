@@ -46,7 +46,7 @@ fn mounted(tree: &Tree, lines: &[(&str, &str, &str, &str)]) {
     tree.add("proc/1/mountinfo", lines.iter().map(line).collect::<String>());
 }
 
-/// What is told of every disk here unless it is told otherwise; `reasons` make it ineligible.
+/// What is reported of every disk here by default; `reasons` make it ineligible.
 fn expected(reasons: &[&str], own: Value) -> Value {
     let eligibility = match reasons {
         [] => json!({"eligible": true, "not_eligible_reasons": null}),

@@ -267,7 +267,7 @@ fn a_network_of_all_kinds_is_that_of_ip() {
         let (interfaces, routes) = agrees_with_ip();
         let of = |name: &str| interfaces.iter().find(|interface| interface.name == name).unwrap();
         assert_eq!(of("left").ipv4_addresses, ["192.168.127.10/24", "192.168.127.11/24"]);
-        // One that DHCPv6 leased lies in the network that the router told of.
+        // One that DHCPv6 leased is in the network that the router advertised.
         assert_eq!(of("left").ipv6_addresses.iter().find(|ip| ip.starts_with("fd00:5::9/")).unwrap(), "fd00:5::9/64");
         assert!(of("left").ipv6_addresses.contains(&"fd00:127::10/64".to_owned()));
         assert_eq!(of("right").ipv4_addresses, ["10.9.0.1/32"]);
@@ -278,7 +278,7 @@ fn a_network_of_all_kinds_is_that_of_ip() {
     });
 }
 
-/// libudev reads `/run/udev/data` and nothing else, so it gets a `/run` of its own.
+/// libudev reads `/run/udev/data` and nothing else, so it gets its own `/run`.
 #[cfg(target_env = "gnu")]
 mod libudev {
     use super::common::with_own_mounts;

@@ -204,7 +204,7 @@ fn memory_by_the_firmware() {
     let tree = tempfile::tempdir().unwrap();
     let tables = tree.path().join("sys/firmware/dmi/tables");
     fs::create_dir_all(&tables).unwrap();
-    // The dump begins with the entry point, which the kernel keeps in a file of its own.
+    // The dump begins with the entry point, which the kernel has in a separate file.
     fs::write(tables.join("DMI"), &dump[32..]).unwrap();
     let found = collect(&Root::open(tree.path()).unwrap());
     let memory = found.memory.unwrap();

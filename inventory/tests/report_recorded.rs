@@ -1,4 +1,4 @@
-//! Reports of machines recorded by others: what is told of them is what lscpu tells, and what their makers do.
+//! Reports of machines recorded by others: they report what lscpu reports, and what their makers say.
 
 #![allow(clippy::unwrap_used)]
 
@@ -78,9 +78,9 @@ fn agrees_with_lscpu(root: &Path, report: &Report) {
 
     let caches: Value = serde_json::from_str(&lscpu(root, &["-C", "-B", "-J"]).unwrap()).unwrap();
     let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-    let mut told: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut printed: BTreeMap<&str, u64> = BTreeMap::new();
     for cache in caches["caches"].as_array().unwrap() {
-        told.insert(cache["name"].as_str().unwrap(), number(&cache["all-size"]).unwrap());
+        printed.insert(cache["name"].as_str().unwrap(), number(&cache["all-size"]).unwrap());
         let same = found.caches.iter().any(|own| {
             let same_lines = own.line_bytes.map(u64::from) == number(&cache["coherency-size"]);
             own.size_bytes == number(&cache["one-size"])
@@ -94,7 +94,7 @@ fn agrees_with_lscpu(root: &Path, report: &Report) {
     for cache in &found.caches {
         *own.entry(&cache.name).or_default() += cache.size_bytes.unwrap() * u64::from(cache.instances);
     }
-    assert_eq!(own, told);
+    assert_eq!(own, printed);
 
     let summary: Value = serde_json::from_str(&lscpu(root, &["-J"]).unwrap()).unwrap();
     let summary = summary["lscpu"].as_array().unwrap();

@@ -16,7 +16,7 @@ pub(crate) fn read_bounded(path: &Path, max_len: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// As [`read_bounded`], as text; what is no UTF-8 becomes U+FFFD.
+/// As [`read_bounded`], as text; what is not UTF-8 becomes U+FFFD.
 pub(crate) fn read_text(path: &Path, max_len: u64) -> io::Result<String> {
     read_bounded(path, max_len).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

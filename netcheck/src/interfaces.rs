@@ -88,8 +88,8 @@ pub enum InterfacesError {
     /// The kernel did not list them.
     #[error("cannot list the network interfaces")]
     List { source: io::Error },
-    /// Asked for by name, but not there.
-    #[error("there is no network interface '{name}' here, only {present}")]
+    /// Asked for by name, but missing.
+    #[error("no network interface '{name}'; this host has {present}")]
     Missing {
         name: String,
         /// Those there are, comma-separated.
@@ -206,7 +206,7 @@ pub(crate) fn all_named<'a>(
     names.into_iter().map(|name| named(interfaces, name)).collect()
 }
 
-/// Physical, bond or VLAN (docs/compatibility.md#interfaces), and no port of a bond.
+/// Physical, bond or VLAN (docs/compatibility.md#interfaces), and not a port of a bond.
 ///
 /// Addresses that a bond's port was left with are its own mistake: a probe from it would teach switches and neighbours to
 /// send the bond's traffic to one port (BZ 2105358). The bond speaks for it. The real agent knows no such rule for ports of
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(names(&Selection::Automatic), ["ens3", "bond0", "bond0.7", "gone"]);
         assert_eq!(names(&Selection::Named(vec!["br0".into(), "ens4".into(), "br0".into()])), ["br0"]);
         let error = outgoing(&all[..2], &Selection::Named(vec!["eno1".into()]), root.path()).unwrap_err();
-        assert_eq!(error.to_string(), "there is no network interface 'eno1' here, only lo, ens3");
+        assert_eq!(error.to_string(), "no network interface 'eno1'; this host has lo, ens3");
     }
 
     #[test]
@@ -334,6 +334,6 @@ mod tests {
         let interfaces = read().unwrap();
         let lo = interfaces.iter().find(|interface| interface.name == "lo").unwrap();
         assert!(lo.index > 0 && lo.mtu.is_some());
-        assert_eq!(lo.mac, None, "nobody to ask on the loopback");
+        assert_eq!(lo.mac, None, "no neighbours on the loopback");
     }
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bursts_are_short_and_the_mean_rate_is_kept() {
+    fn bursts_are_short_and_the_mean_rate_holds() {
         let start = Instant::now();
         let pace = Pace::new(1000, start);
         let mut now = start;

@@ -8,10 +8,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The kernel would not change them.
-    #[error("cannot give up the capabilities of this thread")]
+    #[error("cannot drop the capabilities of this thread")]
     Capabilities { source: caps::errors::CapsError },
     /// The kernel would not promise that none come back.
-    #[error("cannot forbid this thread new privileges (PR_SET_NO_NEW_PRIVS)")]
+    #[error("cannot forbid new privileges for this thread (PR_SET_NO_NEW_PRIVS)")]
     NoNewPrivileges { source: io::Error },
 }
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_all_there_is() {
+    fn only_the_needed_capability_is_retained() {
         if !testkit::skip::unless("root, which alone has capabilities to keep", nix::unistd::geteuid().is_root()) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Whether the Tang servers that disks are to be bound to answer (docs/compatibility.md#tang-connectivity-check).
+//! Whether the Tang servers that disks will be bound to answer (docs/compatibility.md#tang-connectivity-check).
 
 use crate::{
     codec::text::printable,
@@ -25,7 +25,7 @@ const MAX_BODY_BYTES: u64 = 64 << 10;
 pub struct TangOptions {
     /// For connecting, TLS not included.
     pub connect_timeout: Duration,
-    /// For all answers, and so for the check; an hour at most. The real agent waits for ever.
+    /// For all answers, and so for the check; an hour at most. The real agent waits forever.
     pub timeout: Duration,
 }
 
@@ -49,27 +49,27 @@ pub enum RequestError {
         /// Cause, with line and column inside the text.
         source: serde_json::Error,
     },
-    /// Nobody binds a disk to so many.
-    #[error("{count} Tang servers are to be asked; {MAX_SERVERS} at most can be")]
+    /// No disk is bound to so many.
+    #[error("{count} Tang servers to ask; the limit is {MAX_SERVERS}")]
     TooMany { count: usize },
 }
 
-/// Why a server's answer is none. The texts go into the service's report; the first three are the real agent's.
+/// Why a server's answer is not usable. The texts go into the service's report; the first three are the real agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum TangError {
     /// Not a URL that can be asked.
     #[error("parse \"{}\": invalid URI for request", http::public_url(url).escape_debug())]
     Url {
-        /// As given; not all of it is told.
+        /// As given; not all of it is shown.
         url: String,
     },
     /// No key to ask for.
     #[error("Tang thumbprint isn't set for server: {}", http::public_url(url))]
     NoThumbprint {
-        /// Of the server; not all of it is told.
+        /// Of the server; not all of it is shown.
         url: String,
     },
-    /// The server has no such key, or is no Tang server.
+    /// The server has no such key, or is not a Tang server.
     #[error("HTTP GET failure. Status Code: {status}")]
     Status { status: u16 },
     #[error("Get \"{url}\": {cause}")]
@@ -88,11 +88,11 @@ pub enum TangError {
     /// A 200 with nothing in it.
     #[error("Get \"{url}\": the response is empty")]
     Empty { url: String },
-    /// A 200 that is no advertisement.
+    /// A 200 that is not an advertisement.
     #[error("Get \"{url}\": the response is not an advertisement of a Tang server (line {}, column {})", cause.line(), cause.column())]
     NotAnAdvertisement {
         url: String,
-        /// Why not. Only the place is told: serde's text quotes as much as the server likes.
+        /// Why not. Only the position is shown: serde's text quotes as much as the server likes.
         cause: serde_json::Error,
     },
 }
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(error(r#"{"tang_servers":""}"#), inside);
         let many = |count: usize| format!(r#"{{"tang_servers":"[{{}}{}]"}}"#, ",{}".repeat(count - 1));
         assert_eq!(from_json(many(100).as_bytes()).unwrap().len(), 100);
-        assert_eq!(error(&many(101)), "101 Tang servers are to be asked; 100 at most can be");
+        assert_eq!(error(&many(101)), "101 Tang servers to ask; the limit is 100");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn deaf_to_ip(host: &Host) {
 }
 
 #[test]
-fn whoever_holds_an_address_of_our_networks_is_found_behind_its_firewall() {
+fn a_holder_of_an_address_of_our_networks_is_found_behind_its_firewall() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
     let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64", "10.0.0.9/24"]);
@@ -74,7 +74,7 @@ fn whoever_holds_an_address_of_our_networks_is_found_behind_its_firewall() {
 }
 
 #[test]
-fn nobody_learns_anything_from_our_questions() {
+fn no_station_learns_anything_from_our_questions() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
     let b = segment.host("b", B, &["10.0.0.2/24", "fd00::2/64"]);
@@ -195,7 +195,7 @@ fn beyond_a_router_an_echo_tells() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_told_and_keeps_nobody_from_the_other_answers() {
+fn what_cannot_be_asked_for_is_reported_and_the_others_are_answered() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);

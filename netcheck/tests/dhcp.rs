@@ -299,15 +299,15 @@ fn what_cannot_work_is_refused_at_once() {
     };
     assert_eq!(
         error(&|request| request.interface = "eno1".to_owned()),
-        "there is no network interface 'eno1' here, only lo, ens3"
+        "no network interface 'eno1'; this host has lo, ens3"
     );
     assert_eq!(
         error(&|request| request.interface = "lo".to_owned()),
-        "lo is not an Ethernet interface: DHCP can't be spoken there with a MAC address"
+        "lo is not an Ethernet interface: DHCP with a MAC address needs one"
     );
     assert_eq!(
         error(&|request| request.api_vip_mac = Mac([1, 0, 0, 0, 0, 1])),
-        "01:00:00:00:00:01 is not the MAC address of one station"
+        "01:00:00:00:00:01 is not a unicast MAC address"
     );
     assert!(
         error(&|request| request.api_vip_mac = INGRESS)

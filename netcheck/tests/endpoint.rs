@@ -129,7 +129,7 @@ fn a_config_comes_over_http_and_through_redirects() {
 }
 
 #[test]
-fn what_is_no_config_is_told_in_the_real_agents_words() {
+fn what_is_not_a_config_is_reported_in_the_real_agents_words() {
     let Some(lab) = Lab::new() else { return };
     for (path, error) in [
         ("gone", format!("{FAILED}bad status code: 404. server response: not found")),
@@ -152,7 +152,7 @@ fn what_is_no_config_is_told_in_the_real_agents_words() {
 }
 
 #[test]
-fn nobody_waits_for_ever() {
+fn no_wait_is_endless() {
     let Some(lab) = Lab::new() else { return };
     let error = |url: &str| lab.get(url)["download_error"].as_str().unwrap().to_owned();
     let slow = error("http://10.9.1.1/slow");

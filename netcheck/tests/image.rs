@@ -164,7 +164,7 @@ fn what_a_real_registry_refuses() {
     let error = lab.failure(&anonymous, &image).to_string();
     assert_eq!(
         error,
-        format!("{REAL} wants credentials, {said}, and there are none for it; no file with credentials was found")
+        format!("{REAL} requires credentials, {said}, and there are none for it; no file with credentials was found")
     );
 
     let stranger = ImageOptions { ca_certs: Vec::new(), ..options.clone() };
@@ -172,7 +172,7 @@ fn what_a_real_registry_refuses() {
     assert_eq!(error.phase(), Phase::Certificate, "{error:?}");
     assert_eq!(error.to_string(), format!("the certificate of {REAL} is not trusted"));
 
-    // The same, with the CA where containers-certs.d(5) has it; then with nobody asking for one.
+    // The same, with the CA where containers-certs.d(5) has it; then without verification.
     let certs = lab.directory.path().join("certs.d");
     fs::create_dir_all(certs.join(REAL)).unwrap();
     fs::copy(&lab.authority.certificate, certs.join(REAL).join("ca.crt")).unwrap();
@@ -283,7 +283,7 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
     let error = lab.failure(&options, &format!("{host}:5001/down/b:1"));
     assert_eq!(error.phase(), Phase::Layer);
     let text = error.to_string();
-    assert!(text.contains(" the registry sends us to http://192.168.126.2:5004/cdn/sha256:"), "{text}");
+    assert!(text.contains(" to http://192.168.126.2:5004/cdn/sha256:"), "{text}");
     assert!(text.ends_with(", which is not an https URL") && !text.contains("signature"), "{text}");
     assert!(clear.seen().is_empty(), "no password in the clear");
 }
@@ -361,10 +361,7 @@ fn parts_that_are_not_what_they_should_be() {
     assert_eq!(failure("lost").to_string(), format!("the answer for {layer} is status 404"));
     let damaged = failure("damaged");
     assert_eq!(damaged.phase(), Phase::Layer);
-    assert!(
-        damaged.to_string().starts_with(&format!("{layer} arrives damaged: its bytes have digest sha256:")),
-        "{damaged}"
-    );
+    assert!(damaged.to_string().starts_with(&format!("{layer} is corrupt: its digest is sha256:")), "{damaged}");
     assert_eq!(failure("huge").to_string(), "manifest 1 is longer than 4194304 bytes");
     assert_eq!(failure("html").to_string(), "manifest 1 is of no use");
     let other = Digest::compute(b"other");

@@ -42,7 +42,7 @@ struct Lldpd<'a> {
 }
 
 impl<'a> Lldpd<'a> {
-    /// lldpd wants a user of its own and a directory in /run: both are made in the mount namespace of its process only.
+    /// lldpd needs its own user and a directory in /run: both are made in the mount namespace of its process only.
     fn start(packages: &'a Path, directory: &Path, host: &'a Host, arguments: &str) -> Self {
         let directory = directory.join(&host.namespace.0);
         fs::create_dir(&directory).unwrap();

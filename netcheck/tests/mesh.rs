@@ -155,7 +155,7 @@ fn tested(host: &ConnectivityRemoteHost) -> Vec<(&str, bool)> {
 }
 
 #[test]
-fn an_odd_address_of_one_peer_is_told_as_lost_and_the_others_are_probed() {
+fn an_odd_address_of_one_peer_is_reported_as_lost_and_the_others_are_probed() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
@@ -450,7 +450,7 @@ fn an_interface_that_is_not_there_is_named() {
     let a = segment.host("a", A, &[]);
     let options = MeshOptions { interfaces: Selection::Named(vec!["ens9".into()]), ..options() };
     let error = a.namespace.enter(|| connectivity(&[], &options)).unwrap_err();
-    assert_eq!(error.to_string(), "there is no network interface 'ens9' here, only lo, ens3");
+    assert_eq!(error.to_string(), "no network interface 'ens9'; this host has lo, ens3");
 }
 
 #[test]

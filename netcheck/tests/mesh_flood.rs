@@ -1,4 +1,4 @@
-//! The connectivity check on a segment where somebody forges answers as fast as it can.
+//! The connectivity check on a segment where a station forges answers as fast as it can.
 
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
@@ -173,7 +173,7 @@ fn a_flood_of_forged_answers_hides_no_host_and_costs_no_memory() {
         let entries = host.l2_connectivity.as_ref().unwrap().iter().filter(|entry| entry.remote_ip_address == address);
         let (own, others): (Vec<_>, Vec<_>) = entries.partition(|entry| entry.successful);
         assert_eq!(own.iter().map(|entry| &*entry.remote_mac).collect::<Vec<_>>(), [B], "{address}");
-        assert_eq!(others.len(), 16, "{address}: forged ones are told, but not all");
+        assert_eq!(others.len(), 16, "{address}: forged ones are reported, but not all");
         let echo = host.l3_connectivity.as_ref().unwrap().iter().find(|entry| entry.remote_ip_address == address);
         assert!(echo.unwrap().successful, "{echo:?}");
     }

@@ -1,4 +1,4 @@
-//! Fifty hosts on one segment, each a process of its own, check each other at the same moment, as a cluster does when its
+//! Fifty hosts on one segment, each in its own process, check each other at the same moment, as a cluster does when its
 //! last host registers.
 
 // Clippy takes only functions marked #[test] for tests, not what they call.

@@ -125,7 +125,7 @@ fn unbound_is_understood() {
     assert_eq!(big[0].v4.len(), 100, "they come over TCP");
     let no_such_name = format!("the name no.lab does not exist: {SERVER}:53 knows none of no.lab., no.lab.lab.");
     assert_eq!(lab.addresses(&names, "no.lab"), Err(no_such_name));
-    let no_address = format!("the name text.lab exists, but has no address, by {SERVER}:53");
+    let no_address = format!("the name text.lab exists but has no address, according to {SERVER}:53");
     assert_eq!(lab.addresses(&names, "text.lab."), Err(no_address.replace("text.lab", "text.lab.")));
     assert_eq!(lab.addresses(&names, "x.never."), Err(format!("cannot resolve x.never.: {}", refusal("x.never."))));
     let silence = ["A", "AAAA"].map(|kind| format!("{SERVER}:53 asked for {kind} of x.mute.: no answer in time"));
@@ -139,7 +139,7 @@ fn a_server_that_drops_half_of_the_questions_is_not_waited_for() {
         true => Deed::Answer(query.addresses(&["10.9.5.77"])),
         false => Deed::Drop,
     });
-    // Whoever waited would ask again.
+    // A waiting client would ask again.
     let names = lab.names("options timeout:1\n");
     assert_eq!(lab.addresses(&names, "svc.lab"), found(&["10.9.5.77"]));
     assert_eq!(server.questions(), ["A svc.lab.", "AAAA svc.lab."]);
@@ -205,7 +205,7 @@ fn answers_that_are_not_the_server_s_or_not_ours_are_thrown_away() {
     });
     let names = lab.names("options timeout:1 attempts:1\n");
     assert_eq!(lab.addresses(&names, "source.lab"), found(&["10.9.5.77"]));
-    // Over UDP there is nothing that counts; over TCP it can be nobody but the server.
+    // Over UDP there is nothing that counts; over TCP it can only be the server.
     let silence = ["no answer in time", "the answer is damaged"]
         .map(|cause| format!("{SERVER}:53 asked for A of id.lab.: {cause}"))
         .join("; ");
@@ -283,8 +283,8 @@ fn settings_are_read_again_for_each_name() {
     assert_eq!(lab.addresses(&names, "svc.lab"), found(&["10.9.5.79"]));
     // As before a DHCP lease comes.
     fs::write(lab.path("resolv.conf"), "").unwrap();
-    let nobody = lab.addresses(&names, "other.lab").unwrap_err();
-    assert!(nobody.contains("127.0.0.1:53 asked for A of other.lab.: connection refused"), "{nobody}");
+    let unknown = lab.addresses(&names, "other.lab").unwrap_err();
+    assert!(unknown.contains("127.0.0.1:53 asked for A of other.lab.: connection refused"), "{unknown}");
 }
 
 #[test]
@@ -312,12 +312,12 @@ fn a_client_gets_to_the_address_that_answers() {
     });
     assert_eq!(body, "ok");
     let states = || namespace.enter(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
-    // SYN_SENT: an attempt that goes on.
+    // SYN_SENT: an attempt in progress.
     await_true("no attempt is left behind", || !states().lines().skip(1).any(|line| line.contains(" 02 ")));
 }
 
 #[test]
-fn a_lookup_tells_what_it_was_told() {
+fn a_lookup_reports_what_servers_answered() {
     let Some(lab) = Lab::new() else { return };
     let _server = lab.scripted(|query| query.code(ResponseCode::ServFail));
     let names = lab.names("options attempts:1\n");

@@ -226,7 +226,7 @@ fn chronyds_own_user_is_enough() {
             caps::drop(None, CapSet::Permitted, capability).unwrap();
         }
         let can_list = fs::read_dir(directory).is_ok();
-        // As everybody may read /etc/resolv.conf, but this directory is closed.
+        // As every user may read /etc/resolv.conf, but this directory is closed.
         let options = NtpOptions { resolv_conf: "/dev/null".into(), hosts: "/dev/null".into(), ..chronyd.options() };
         let reply = synchronize(&["192.168.126.13".to_owned()], &options).unwrap().response();
         (serde_json::to_value(reply).unwrap(), caps::read(None, CapSet::Permitted).unwrap(), can_list)
@@ -244,7 +244,7 @@ fn without_the_unix_socket_sources_are_read_over_udp() {
     let Some(chronyd) = Chronyd::start(&host, "root", "server 192.168.126.12") else { return };
     let options = NtpOptions { chrony_socket: "/nonexistent/chronyd.sock".into(), ..chronyd.options() };
     let expected = json!({"ntp_sources": [{"source_name": "192.168.126.12", "source_state": "unreachable"}]});
-    // Nothing can be added this way, which is no failure.
+    // Nothing can be added this way, which is not a failure.
     assert_eq!(reply(&host, &["192.168.126.13"], &options), expected);
     let Findings::Chronyd(findings) = synchronized(&host, &[], &options).unwrap() else { panic!("chronyd runs") };
     assert_eq!(findings.place, "UDP 127.0.0.1:323");
@@ -376,7 +376,7 @@ fn the_list_of_sources_outlives_what_else_fails() {
 }
 
 #[test]
-fn replies_that_are_none_are_told_apart() {
+fn invalid_replies_are_distinguished() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &[]);
     let error = |answer: fn(&[u8]) -> Vec<Vec<u8>>| {
@@ -397,9 +397,9 @@ fn replies_that_are_none_are_told_apart() {
     let silent = "chronyd was timed out after 1 seconds: no answer to 2 N_SOURCES requests at /run/chrony/chronyd.sock";
     assert_eq!(error(|_| vec![]), silent);
     let garbage = error(|_| vec![vec![0; 7]]);
-    assert_eq!(garbage, format!("{silent}; what came last was 7 bytes that are not a reply of chronyd"));
+    assert_eq!(garbage, format!("{silent}; last received: 7 bytes that are not a reply of chronyd"));
     let other = error(|request| vec![answer(&[&request[..8], &[1, 2, 3, 4], &request[12..]].concat(), 2, 0, &[0; 4])]);
-    let seen = "what came last was a reply to another request (command 14, sequence number 0x1020304)";
+    let seen = "last received: a reply to another request (command 14, sequence number 0x1020304)";
     assert_eq!(other, format!("{silent}; {seen}"));
 }
 
@@ -465,15 +465,15 @@ fn without_chronyd_servers_are_asked_directly() {
 }
 
 #[test]
-fn nobody_at_all_is_an_error_that_says_what_to_do() {
+fn no_server_at_all_is_an_error_that_says_what_to_do() {
     let Some(segment) = Segment::new() else { return };
     let host = segment.host("a", A, &[]);
     let directory = tempfile::tempdir().unwrap();
     let error = synchronized(&host, &[], &options_in(directory.path())).unwrap_err().to_string();
     let socket = directory.path().join("chronyd.sock").display().to_string();
     let expected = format!(
-        "no chronyd answers ({socket}: No such file or directory (os error 2); UDP 127.0.0.1:323: Connection refused (os error \
-         111)), so nothing keeps this host's clock right: start it (systemctl start chronyd), or name servers to compare the \
+        "chronyd does not answer ({socket}: No such file or directory (os error 2); UDP 127.0.0.1:323: Connection refused (os error \
+         111)), so nothing synchronises this host's clock: start it (systemctl start chronyd), or name servers to compare the \
          clock with"
     );
     assert_eq!(error, expected);

@@ -77,7 +77,7 @@ fn nmap(from: &Host, network: &str) -> Option<BTreeSet<Ipv4Addr>> {
     Some(text.split("<host>").skip(1).filter_map(address).collect())
 }
 
-/// Forged replies as fast as the kernel takes them: of a silent address to others, to everybody, in the name of others, as
+/// Forged replies as fast as the kernel takes them: of a silent address to others, to all stations, in the name of others, as
 /// requests, from outside the network, of an address that is asked for late.
 fn flood(done: &AtomicBool) -> u64 {
     let (a, forger) = (A.parse::<Mac>().unwrap(), Mac([0x52, 0x54, 1, 0, 0, 1]));
@@ -102,7 +102,7 @@ fn flood(done: &AtomicBool) -> u64 {
         Arp { operation: Operation::Request, ..reply },
         Arp { sender_ip: Ipv4Addr::new(10, 0, 1, 77), ..reply },
     ];
-    // These can't be told from real ones; they may cost no more than the room for four.
+    // These can't be distinguished from real ones; they may use the space of four at most.
     let crowd =
         |last| Arp { sender_mac: Mac([0x52, 0x54, 2, 0, 0, last]), sender_ip: Ipv4Addr::new(10, 0, 0, 2), ..reply };
     forged.extend((0..=255).map(crowd));
@@ -217,7 +217,10 @@ fn a_proxy_holds_what_it_answers_for_as_nmap_has_it() {
     let findings = swept(&a, "10.0.5.0/29");
     let Some(up) = nmap(&a, "10.0.5.0/29") else { return };
     assert_eq!(occupied(&findings), up.iter().map(ToString::to_string).collect::<Vec<_>>());
-    assert!(occupied(&findings).contains(&"10.0.5.2".to_owned()), "nobody there, but the proxy answers: {findings:?}");
+    assert!(
+        occupied(&findings).contains(&"10.0.5.2".to_owned()),
+        "no station there, but the proxy answers: {findings:?}"
+    );
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn what_cannot_be_swept_is_named() {
     assert_eq!(error(&["192.0.2.0/24", "198.51.100.0/24"], &options()), far);
     let hurried = SweepOptions { packets_per_second: 100, deadline: Duration::from_millis(500), ..options() };
     let late = error(&["10.0.0.0/24"], &hurried);
-    assert!(late.starts_with("the sweep was not done after 500ms ("), "{late}");
+    assert!(late.starts_with("the sweep did not finish within 500ms ("), "{late}");
     a.namespace.ip("link set ens3 down");
     assert_eq!(error(&["10.0.0.0/24"], &options()), "cannot sweep 10.0.0.0/24: ens3 has no link");
 }
@@ -286,7 +289,7 @@ fn a_link_that_is_lost_during_the_sweep_does_not_hide_the_others() {
 }
 
 #[test]
-fn progress_is_told_and_comes_to_its_end() {
+fn progress_is_reported_to_its_end() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let mut reports: Vec<Progress> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which accelerator guests get: KVM where a guest really runs under it, otherwise TCG.
+//! Which accelerator guests get: KVM if a guest really runs under it, otherwise TCG.
 
 use crate::{arch::Arch, paths, process::Process};
 use std::{
@@ -15,7 +15,7 @@ pub const ACCEL_ENV: &str = "LANDFALL_QEMU_ACCEL";
 const PROBE_LIMIT: Duration = Duration::from_secs(15);
 /// A kernel's last words where it has no root file system.
 const PROBE_END: &[u8] = b"Unable to mount root fs";
-/// What QEMU says where the host's KVM can't run the guest's code.
+/// QEMU's message if the host's KVM can't run the guest's code.
 const PROBE_FAULT: &[u8] = b"KVM internal error";
 
 /// How guest code is run.
@@ -52,10 +52,11 @@ pub fn choose_for(arch: Arch) -> Accel {
     if arch.is_host() { choose() } else { Accel::Tcg }
 }
 
-/// The accelerator of this machine, found once a process.
+/// The accelerator of this machine, determined once per process.
 ///
-/// An openable `/dev/kvm` is no proof: nested hypervisors exist where it opens and the guest then fails or stands still, some of them
-/// only in a kernel, at the first instruction that they don't know. So a kernel must run until it misses its root file system.
+/// An openable `/dev/kvm` is not a proof: under some nested hypervisors it opens and the guest then fails or hangs,
+/// sometimes only in a kernel, at the first instruction that they don't support. So a kernel must run until it misses its
+/// root file system.
 pub fn choose() -> Accel {
     static CHOICE: OnceLock<Accel> = OnceLock::new();
     *CHOICE.get_or_init(|| {
@@ -77,7 +78,7 @@ fn probe() -> Accel {
     if std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
         return Accel::Tcg;
     }
-    // A guest that stands still costs the whole limit: what was found is good until this machine boots again.
+    // A guest that hangs costs the whole limit: the result is valid until this machine boots again.
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let note = paths::target_dir().join("vm/accelerator");
     let found = |accel: Accel| format!("{} {boot}", accel.name());
@@ -88,7 +89,7 @@ fn probe() -> Accel {
     }
     let accel = if kernel_runs(Accel::Kvm, PROBE_LIMIT) { Accel::Kvm } else { Accel::Tcg };
     if let Err(error) = std::fs::write(&note, found(accel)) {
-        tracing::warn!(path = %note.display(), %error, "cannot note the accelerator");
+        tracing::warn!(path = %note.display(), %error, "cannot store the choice of accelerator");
     }
     accel
 }

@@ -1,4 +1,4 @@
-//! Processors that test machines are of, and all that differs with them.
+//! Processors of test machines, and all that differs with them.
 
 /// A test machine's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +37,13 @@ pub struct Arch {
     pub(crate) loader: &'static str,
     /// The directory of unpacked packages, below `vm` in the target directory.
     pub(crate) packages: &'static str,
-    /// What makes the host ready for its machines.
+    /// The command that prepares the host for its machines.
     pub(crate) set_up_with: &'static str,
     /// Rust's target.
     pub(crate) target: &'static str,
     /// Names the `landfall` of it to use.
     pub(crate) program_env: &'static str,
-    /// The program that runs others of this processor on a host of another.
+    /// The program that runs programs of this processor on another one.
     pub(crate) emulator: &'static str,
 }
 
@@ -105,7 +105,7 @@ impl Arch {
         self.name == std::env::consts::ARCH
     }
 
-    /// The name of a build: those of x86_64 have it as it is.
+    /// The name of a build: unchanged for x86_64.
     pub(crate) fn build_name(&self, name: &str) -> String {
         if *self == Self::X86_64 { name.to_owned() } else { format!("{name}-{}", self.name) }
     }

@@ -1,4 +1,4 @@
-//! A management controller for a machine's KCS interface, with addresses of its own: QEMU's `ipmi-bmc-extern` talks to it over a
+//! A management controller for a machine's KCS interface, with its own addresses: QEMU's `ipmi-bmc-extern` talks to it over a
 //! socket. QEMU's internal one knows nothing of networks.
 //!
 //! On the wire (QEMU hw/ipmi/ipmi_bmc_extern.c, OpenIPMI's "VM serial" protocol): messages end in 0xA0, commands to and from the
@@ -53,13 +53,13 @@ pub struct BmcConfig {
     pub mac: Mac,
     /// Its IPv4 address and the prefix length.
     pub ipv4: (Ipv4Addr, u8),
-    /// An address given to it by hand, with the prefix length; `None` disables the entry.
+    /// A static address, with the prefix length; `None` disables the entry.
     pub ipv6_static: Option<(Ipv6Addr, u8)>,
     /// An address from DHCPv6 or a router, with the prefix length.
     pub ipv6_dynamic: Option<(Ipv6Addr, u8)>,
 }
 
-/// A controller that answers for as long as this lives.
+/// A controller that answers while this value lives.
 ///
 /// QEMU listens and this connects: QEMU 10 crashes when the socket is open before the KCS interface is made. A machine that is
 /// started again finds its controller again.
@@ -111,7 +111,7 @@ fn serve(config: &BmcConfig, mut stream: UnixStream) -> io::Result<()> {
     }
 }
 
-/// Puts messages together; what QEMU tells about itself (its version, its capabilities) needs no answer.
+/// Puts messages together; what QEMU reports about itself (its version, its capabilities) needs no answer.
 #[derive(Debug, Default)]
 struct Framing {
     message: Vec<u8>,
@@ -166,7 +166,7 @@ fn reply(config: &BmcConfig, request: &[u8]) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// What Linux' ipmi_si and ipmi_msghandler ask before they give anybody the device, in IPMI 2.0's section 20 and 22.
+/// What Linux' ipmi_si and ipmi_msghandler ask before they provide the device, in IPMI 2.0's section 20 and 22.
 fn application(config: &BmcConfig, command: u8, data: &[u8]) -> Vec<u8> {
     match command {
         // Get Device ID: id, revision, firmware, IPMI 2.0, "chassis, SEL, SDR and sensors", maker, product.
@@ -181,7 +181,7 @@ fn application(config: &BmcConfig, command: u8, data: &[u8]) -> Vec<u8> {
         // Set and Get BMC Global Enables, Clear and Get Message Flags: no events, no messages.
         0x2e | 0x30 => vec![DONE],
         0x2f | 0x31 => vec![DONE, 0],
-        // Get Channel Info: medium, protocol, sessions, maker (the IPMI forum's number), two bytes of its own.
+        // Get Channel Info: medium, protocol, sessions, maker (the IPMI forum's number), two own bytes.
         0x42 => {
             let channel = data.first().map_or(0, |channel| channel & 0x0f);
             let (number, medium, protocol, sessions) = match channel {

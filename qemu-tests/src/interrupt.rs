@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as something to wait for, so that machines and files are put away before the process ends.
+//! Ctrl-C and SIGTERM as something to wait for, so that machines and files are cleaned up before the process ends.
 
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const OVERLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rootfs-overlay/overlay");
 const PROGRAM: &str = "usr/bin/landfall";
 
-/// A live ISO that starts the agent. Built unless there is one of the same inputs.
+/// A live ISO that starts the agent. Built unless one of the same inputs exists.
 pub fn agent_iso(hardware: impl Into<Hardware>) -> Result<PathBuf> {
     let hardware = hardware.into();
     let files = vec![(PROGRAM.to_owned(), service::binary_of(hardware.arch)?)];
@@ -26,8 +26,8 @@ pub fn live_system(hardware: impl Into<Hardware>) -> LiveIso {
     LiveIso { kargs: hardware.arch.kernel_arguments.to_owned(), hardware, ..LiveIso::default() }
 }
 
-/// The same, as distributions make theirs: NetworkManager, chrony, and dracut's initramfs. Without its root file system inside it is
-/// what a minimal ISO is described by.
+/// The same, as distributions make theirs: NetworkManager, chrony, and dracut's initramfs. Without its root file system
+/// inside it is the base for describing a minimal ISO.
 pub fn dracut_iso(with_rootfs: bool) -> Result<PathBuf> {
     let files = vec![(PROGRAM.to_owned(), service::binary()?)];
     let overlays = vec![Path::new(OVERLAY).to_owned()];
@@ -35,16 +35,17 @@ pub fn dracut_iso(with_rootfs: bool) -> Result<PathBuf> {
     live_iso(&spec).context("building the live ISO of real parts")
 }
 
-/// An OS image. Built unless there is one of the same inputs.
+/// An OS image. Built unless one of the same inputs exists.
 pub fn os_image(sector: SectorSize, compression: Compression, hardware: impl Into<Hardware>) -> Result<PathBuf> {
     metal_image(sector, compression, hardware)
         .with_context(|| format!("building the OS image ({sector:?}, {compression:?})"))
 }
 
-/// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless there is one of the same inputs.
+/// A small system with the program and a shell in it, for [`crate::vm::Vm::shell`]. Built unless one of the same inputs
+/// exists.
 pub fn shell_system(hardware: impl Into<Hardware>) -> Result<DirectKernel> {
     let mut system = build_shell_system(hardware.into(), Extra::HostTools(&[]))?;
-    // With a tick that comes again and again it is no harm that emulation loses one.
+    // With a periodic tick it is harmless that emulation loses one.
     system.arguments += " highres=off nohz=off";
     Ok(system)
 }

@@ -13,14 +13,14 @@ pub fn target_dir() -> PathBuf {
     }
 }
 
-/// Logs of VMs and services; kept after a run, replaced by the next of the same name.
+/// Logs of VMs and services; left after a run, replaced by the next of the same name.
 pub fn log_dir(run: &str) -> io::Result<PathBuf> {
     let dir = target_dir().join("vm/logs").join(run);
     std::fs::create_dir_all(&dir)?;
     Ok(dir)
 }
 
-/// A scratch directory beside the build products, for disks: removed on drop, and by the next run should this one be killed.
+/// A scratch directory beside the build products, for disks: removed on drop, and by the next run if this one is killed.
 pub fn scratch_dir() -> io::Result<tempfile::TempDir> {
     let parent = target_dir().join("vm/run");
     std::fs::create_dir_all(&parent)?;
@@ -36,7 +36,7 @@ pub fn socket_dir() -> io::Result<tempfile::TempDir> {
 }
 
 /// Removes this process' scratch and socket directories at once: for an end without unwinding.
-pub fn remove_own() {
+pub fn remove_directories() {
     for parent in [target_dir().join("vm/run"), std::env::temp_dir()] {
         remove(&parent, |pid| pid == std::process::id());
     }
@@ -51,7 +51,7 @@ fn sweep(parent: &Path) {
     remove(parent, |pid| !Path::new("/proc").join(pid.to_string()).exists());
 }
 
-/// Removes directories of [`scratch_prefix`]'s form by their process. What can't be removed is somebody else's.
+/// Removes directories of [`scratch_prefix`]'s form by their process. What can't be removed belongs to another user.
 fn remove(parent: &Path, whose: impl Fn(u32) -> bool) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

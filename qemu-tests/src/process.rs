@@ -1,4 +1,4 @@
-//! A child process that is gone, with all its own children, when its owner is.
+//! A child process that ends, with all its own children, with its owner.
 
 use crate::sys;
 use nix::{
@@ -62,7 +62,7 @@ impl Process {
         if let Some(status) = self.ended()? {
             return Ok(status);
         }
-        // It may end between the question above and this: then there is nothing left to kill.
+        // It may have ended since the check above: then nothing is left to kill.
         let _ = killpg(self.group, Signal::SIGKILL);
         self.child.wait()
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn alive(pid: i32) -> bool {
-        // A zombie still answers kill(2); its stat line tells.
+        // A zombie still answers kill(2); its stat line shows it.
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 

@@ -15,7 +15,7 @@ const MAX_LINE_BYTES: u64 = 4 << 20;
 /// What went wrong on the control socket.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
-    /// No socket, or nobody behind it.
+    /// No socket, or no process behind it.
     #[error("cannot talk to QEMU at {}", path.display())]
     Connect { path: PathBuf, source: io::Error },
     #[error("QMP {command}: no answer")]
@@ -54,7 +54,7 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command. Events that come in between are passed over.
+    /// Runs a command. Events in between are ignored.
     pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         let broken = |source| QmpError::Io { command: command.to_owned(), source };
         let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_from_events_and_errors() {
+    fn answers_are_distinguished_from_events_and_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qmp");
         let server = fake(

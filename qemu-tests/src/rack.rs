@@ -26,11 +26,11 @@ use std::{
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// After a node has joined, its console may still be on the way to `@@ node ready`.
 const FACTS_LIMIT: Duration = Duration::from_secs(120);
-/// What test machines have, and no more, is asked of them.
+/// Requirements that test machines meet.
 const REQUIREMENTS: &str = r#"[{"version": "default",
     "master": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "arbiter": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1},
     "worker": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "sno": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}}]"#;
-/// Syntactically a pull secret; nothing here pulls.
+/// Syntactically a pull secret; it is not used.
 const PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#;
 
 /// A file that the override of each host adds.
@@ -58,9 +58,9 @@ pub struct RackConfig {
     /// Live ISO, as built or downloaded.
     pub iso: PathBuf,
     pub image: PathBuf,
-    /// The ISO has no agent: let the service deliver it.
+    /// The ISO has no agent: the service delivers it.
     pub deliver_agent: bool,
-    /// So many machines are to be masters; all, unless there is a control plane.
+    /// Number of masters; all, unless there is a control plane.
     pub masters: u8,
     /// The program that stands in for a control plane; without it there is none.
     pub control_plane: Option<PathBuf>,
@@ -108,7 +108,7 @@ pub enum RackError {
     Setup(#[source] io::Error),
     #[error("{host} failed: {info} (state {state}, stage {stage}); consoles and logs are in {}", logs.display())]
     Host { host: String, state: String, info: String, stage: String, logs: PathBuf },
-    #[error("not within {} s: {what}; seen last:\n{seen}\n  consoles and logs are in {}", limit.as_secs(), logs.display())]
+    #[error("not reached within {} s: {what}; last seen:\n{seen}\n  consoles and logs are in {}", limit.as_secs(), logs.display())]
     Limit {
         /// What was waited for.
         what: String,
@@ -138,14 +138,14 @@ impl NodeFacts {
         self.facts.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// What the machine must say of itself when Ignition applied what the service was given for the host of that name:
-    /// hostname, a key of user core, a file. An error names the first difference.
+    /// What the machine must report after Ignition applied the settings of the host of that name: hostname, a key of user
+    /// core, a file. An error names the first difference.
     pub fn check(&self, name: &str) -> Result<(), String> {
         let said = |key: &str| self.get(key).unwrap_or_default();
         if said("hostname") != name {
-            return Err(format!("{name} calls itself '{}'", said("hostname")));
+            return Err(format!("{name} reports the host name '{}'", said("hostname")));
         }
-        // Configs that come with the role may have brought others.
+        // Configs of the role may have added others.
         if !said("keys").split_whitespace().any(|word| word == key_comment(name)) {
             return Err(format!(
                 "{name}: user core has the keys '{}', not that of {}",
@@ -185,12 +185,12 @@ impl NodeFacts {
     }
 }
 
-/// Gets every look at the hosts; an error ends the waiting.
+/// Called at every look at the hosts; an error ends the waiting.
 pub type Observer = Box<dyn FnMut(&[HostView]) -> Result<(), RackError>>;
 
 /// A rack with its power on or off. Dropping it ends everything and removes disks; logs stay.
 pub struct Rack {
-    // Dropped in this order: machines first, then what they hang on, then the files.
+    // Dropped in this order: machines first, then what they are connected to, then the files.
     vms: Vec<Vm>,
     service: Service,
     uplink: Uplink,
@@ -390,7 +390,7 @@ impl Rack {
         }
     }
 
-    /// Waits until all machines have registered and told their inventory, and names them node-0, node-1, …
+    /// Waits until all machines have registered and sent their inventory, and names them node-0, node-1, …
     pub fn discover(&mut self, limit: Duration) -> Result<(), RackError> {
         let count = usize::from(self.config.hosts);
         self.wait("every machine registered with an inventory", limit, |views| {
@@ -442,7 +442,7 @@ impl Rack {
         Ok(())
     }
 
-    /// Waits until a host that failed, or was cancelled, has sent its logs, and puts them beside the others.
+    /// Waits until a host that failed, or was cancelled, has sent its logs, and stores them beside the others.
     pub fn logs_of_failed(&mut self, limit: Duration) -> Result<PathBuf, RackError> {
         let deadline = Instant::now() + limit;
         loop {
@@ -451,9 +451,9 @@ impl Rack {
             let failed =
                 hosts.iter().enumerate().find(|(_, host)| matches!(host.status.as_str(), "error" | "cancelled"));
             if let Some((index, host)) = failed.filter(|(_, host)| host.logs_info == "completed") {
-                let kept = ["state", "logs", &self.cluster.to_string(), &host.id.to_string(), "logs.tar.gz"];
+                let stored = ["state", "logs", &self.cluster.to_string(), &host.id.to_string(), "logs.tar.gz"];
                 let path = self.logs.join(format!("{}-logs.tar.gz", node_name_of(index)));
-                std::fs::copy(self.dir.path().join(kept.iter().collect::<PathBuf>()), &path)
+                std::fs::copy(self.dir.path().join(stored.iter().collect::<PathBuf>()), &path)
                     .map_err(RackError::Setup)?;
                 return Ok(path);
             }
@@ -494,7 +494,7 @@ fn node_name_of(index: usize) -> String {
     format!("node-{index}")
 }
 
-/// What a user would give the service for one host: a file and a key for user core.
+/// A user's settings for one host: a file and a key for user core.
 fn site_override(name: &str) -> String {
     let key = format!(
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEGqD1TGVT2VBMPVmoZ1Nol4RUlvNlZ2ZcT5ZsJvVxQW {}",
@@ -516,7 +516,7 @@ fn site_text(name: &str) -> String {
     format!("rack=demo,node={name}")
 }
 
-/// As machines tell it of files with this text.
+/// As machines report it for files with this text.
 pub fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! A guest's serial console: kept in a log file, split into lines, watched for `@@ ` markers and for panics.
+//! A guest's serial console: stored in a log file, split into lines, watched for `@@ ` markers and for panics.
 
 use std::{
     collections::VecDeque,
@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a guest prints before a word that is meant for us.
+/// Prefix of a guest's lines that are meant for us.
 pub const MARKER: &str = "@@ ";
 /// Under TCG on a busy machine the guest's timer check may come too late, at 0.05 s of its life; a second try works.
 const TIMER_PANIC: &str = "IO-APIC + timer doesn't work";
-/// Or the one timer interrupt it waits for is lost, and it waits for ever; after 21 s it says so.
+/// Or the one timer interrupt it waits for is lost, and it waits forever; after 21 s it says so.
 const TIMER_LOST: &str = "Possible timer handling issue on cpu=";
 const PANIC: &str = "Kernel panic - not syncing";
-/// Lines kept for error messages.
+/// Lines stored for error messages.
 const TAIL_LINES: usize = 30;
 /// A longer line is cut in two.
 const MAX_LINE_BYTES: usize = 4096;
@@ -36,7 +36,7 @@ impl Marker {
     }
 }
 
-/// What became of the guest, as far as its console tells.
+/// State of the guest, as far as its console shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing bad seen.
@@ -57,7 +57,7 @@ struct State {
     bytes: u64,
 }
 
-/// The console, fed by a thread of its own.
+/// The console, fed by its own thread.
 #[derive(Clone, Debug)]
 pub struct Serial {
     shared: Arc<(Mutex<State>, Condvar)>,
@@ -82,7 +82,7 @@ impl Serial {
                 match output.read(&mut chunk) {
                     Ok(0) => break,
                     Ok(len) => {
-                        // A full disk must not stop the guest's console; the lines in memory still tell.
+                        // A full disk must not stop the guest's console; the lines are still in memory.
                         let _ = log.write_all(&chunk[..len]);
                         console.take(lines.feed(&chunk[..len]), len);
                     }
@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn panics_are_told_apart() {
+    fn panics_are_distinguished() {
         for (output, fate) in [
             (
                 &b"Kernel panic - not syncing: IO-APIC + timer doesn't work!  Boot with apic=debug\n"[..],
                 Fate::TimerPanic,
             ),
             (b"rcu: \tPossible timer handling issue on cpu=0 timer-softirq=7\n", Fate::TimerPanic),
-            // On a host that stood still the guest only thinks so.
+            // On a host that was suspended the guest is wrong about this.
             (b"@@ up\nrcu: \tPossible timer handling issue on cpu=0 timer-softirq=7\n", Fate::Ended),
             (b"x Kernel panic - not syncing: VFS\nmore\n", Fate::Panic("x Kernel panic - not syncing: VFS".into())),
         ] {

@@ -11,17 +11,19 @@ use std::{
     time::Duration,
 };
 
-/// What the service prints once it can be asked.
+/// What the service prints once it is ready.
 const LISTENING: &str = "listening on http://127.0.0.1:";
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Checks that nothing is held back by: the names of a cluster, which nobody on the switch answers for.
+/// Checks that must not block: the names of a cluster, which no server on the switch resolves.
 const NAMES: &str =
     "api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,apps-domain-name-resolved-correctly";
 
 /// What went wrong with the service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    #[error("no landfall binary of {arch}: looked for {looked_for}; `make {target}` builds it, {env} names another")]
+    #[error(
+        "no landfall binary of {arch}: looked for {looked_for}; build it with `make {target}`, or name one in {env}"
+    )]
     NoBinary { arch: &'static str, looked_for: String, target: &'static str, env: &'static str },
     /// It could not be started.
     #[error("cannot {what} {}", path.display())]
@@ -35,7 +37,7 @@ pub enum ServiceError {
     Fetch { url: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
-/// The `landfall` under test: the one named by the environment, else the newest-made kind of build there is, static first.
+/// The `landfall` under test: the one named by the environment, else the newest build, static first.
 pub fn binary() -> Result<PathBuf, ServiceError> {
     binary_of(Arch::X86_64)
 }
@@ -70,9 +72,9 @@ pub struct ServiceConfig {
     pub iso: PathBuf,
     /// OS image it hands out.
     pub image: PathBuf,
-    /// What hosts of another processor than this one's fetch in the place of its own program.
+    /// What hosts of another processor fetch instead of this machine's program.
     pub agent_binary: Option<PathBuf>,
-    /// Other files it hands out like images.
+    /// Other files it serves like images.
     pub offered: Vec<PathBuf>,
     /// Install-time files of clusters with a control plane.
     pub cluster_files: Option<PathBuf>,
@@ -96,7 +98,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts one and waits until it can be asked.
+    /// Starts one and waits until it is ready.
     pub fn start(config: ServiceConfig) -> Result<Self, ServiceError> {
         let binary = binary()?;
         let failed = |what: &'static str, path: &Path| {
@@ -150,7 +152,7 @@ impl Service {
         }
     }
 
-    /// Downloads what lies at `url` into `path`. The address hosts are told is replaced by the one we reach it at.
+    /// Downloads `url` to `path`. The address given to hosts is replaced by the one that we use.
     pub fn fetch(&self, url: &str, path: &Path) -> Result<u64, ServiceError> {
         let url = url.replacen(&base_url(self.port), &format!("http://127.0.0.1:{}", self.port), 1);
         let failed =
@@ -228,7 +230,7 @@ fn follow(output: impl io::Read + Send + 'static, mut log: File) -> Receiver<Str
     std::thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
-            // The log is for people; and after the start nobody listens.
+            // The log is for people; after the start the lines are not received.
             let _ = writeln!(log, "{line}");
             let _ = lines.send(line);
         }
@@ -244,7 +246,7 @@ fn wait_listening(lines: &Receiver<String>) -> Result<u16, &'static str> {
                     return Ok(port);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => return Err("did not say that it listens"),
+            Err(RecvTimeoutError::Timeout) => return Err("did not report that it listens"),
             Err(RecvTimeoutError::Disconnected) => return Err("closed its stdout before it listened"),
         }
     }

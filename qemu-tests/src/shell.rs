@@ -1,5 +1,5 @@
-//! A shell inside a machine that runs [`crate::images::shell_system`], typed into over a virtio port: scripts go in, what they
-//! wrote and how they ended come out, byte for byte.
+//! A shell inside a machine that runs [`crate::images::shell_system`], controlled over a virtio port: scripts go in,
+//! their output and exit status come out, byte for byte.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -24,7 +24,7 @@ pub enum ShellError {
         limit: Duration,
         source: io::Error,
     },
-    /// It ended with another status than 0.
+    /// It ended with a status other than 0.
     #[error("`{script}` ended with {}: {}", answer.code, String::from_utf8_lossy(&answer.errors).trim_end())]
     Failed { script: String, answer: Answer },
 }
@@ -57,7 +57,7 @@ impl Shell {
         if answer.code == 0 { Ok(answer.output) } else { Err(ShellError::Failed { script: script.to_owned(), answer }) }
     }
 
-    /// Runs `script`, however it ends. After an answer that never came the shell is of no more use.
+    /// Runs `script`, however it ends. After a missing answer the shell can't be used any more.
     pub fn ask(&mut self, script: &str, limit: Duration) -> Result<Answer, ShellError> {
         self.exchange(script, limit).map_err(|source| ShellError::Silent { script: script.to_owned(), limit, source })
     }

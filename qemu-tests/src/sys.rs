@@ -14,7 +14,7 @@ use std::{
 
 type Job = (Command, Sender<io::Result<Child>>);
 
-/// Starts `command` in a process group of its own, to be killed by the kernel when this process ends.
+/// Starts `command` in its own process group, to be killed by the kernel when this process ends.
 ///
 /// The kernel ties a child to the *thread* that started it (prctl(2), `PR_SET_PDEATHSIG`), and test threads come and go:
 /// so one thread that lives as long as the process starts them all.
@@ -24,7 +24,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
         let (jobs, queue) = channel::<Job>();
         std::thread::spawn(move || {
             for (command, answer) in queue {
-                // Nobody waits for the answer any more only when the caller's thread was torn down.
+                // The answer is not awaited only if the caller's thread was torn down.
                 let _ = answer.send(spawn_here(command));
             }
         });

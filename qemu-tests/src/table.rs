@@ -1,4 +1,4 @@
-//! Tables for a terminal, and the lines that replace them where there is none.
+//! Tables for a terminal, and the lines that replace them elsewhere.
 
 use crate::view::HostView;
 use std::{collections::BTreeMap, fmt::Write as _, io, time::Duration};
@@ -68,7 +68,7 @@ impl Live {
         out.flush()
     }
 
-    /// A line of its own, above what is drawn next.
+    /// A separate line, above what is drawn next.
     pub fn say(&mut self, out: &mut impl io::Write, elapsed: Duration, line: &str) -> io::Result<()> {
         let back = self.back();
         self.drawn = 0;
@@ -97,7 +97,7 @@ impl Live {
     fn changes(&mut self, elapsed: Duration, views: &[HostView]) -> String {
         let mut text = String::new();
         for view in views {
-            // Percentages in steps, or a log would be nothing else.
+            // Percentages in steps, to keep the log short.
             let stage = match (view.stage, view.written()) {
                 (Some(stage), Some(percent)) => format!("{} {}%", stage.as_str(), percent / 25 * 25),
                 _ => view.stage_text(),

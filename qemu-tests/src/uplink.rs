@@ -33,7 +33,7 @@ pub enum UplinkError {
     Spawn { source: io::Error },
     #[error("no switch port for the uplink")]
     Port { source: io::Error },
-    /// It is not there, or no longer.
+    /// It is missing, or ended.
     #[error("the uplink {what}; QEMU needs user-mode networking and -netdev stream (7.2 or later); its log is {}", log.display())]
     Gone { what: &'static str, log: PathBuf },
 }
@@ -51,7 +51,7 @@ impl Uplink {
         Self::start_offering(switch, logs, None)
     }
 
-    /// Likewise; leases name `script`, which machines get by TFTP with all else in its directory, as what to boot.
+    /// Likewise; leases name `script` as the boot file, which machines get by TFTP, like all else in its directory.
     pub fn start_offering(switch: &Switch, logs: &Path, script: Option<&Path>) -> Result<Self, UplinkError> {
         let port = switch.add_port("uplink").map_err(|source| UplinkError::Port { source })?;
         let log = logs.join("uplink.log");
@@ -77,7 +77,7 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// Its port, for cutting it off.
+    /// Its port, for disconnecting it.
     pub fn port(&self) -> PortId {
         self.port
     }

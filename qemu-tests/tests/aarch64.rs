@@ -1,5 +1,5 @@
-//! Machines of the processor aarch64: from a baked live ISO to an installed node, and what is said of the machine; the service and the
-//! tests themselves run on another. `make test-aarch64` builds the program for it.
+//! Machines of the processor aarch64: from a baked live ISO to an installed node, and what is reported of the machine;
+//! the service and the tests themselves run on another. `make test-aarch64` builds the program for it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -61,8 +61,8 @@ impl Moments {
     /// As a table, with the console's markers.
     fn table(&self, vm: &Vm) -> String {
         let mut moments = self.0.borrow().clone();
-        let told = |text: &str| !text.starts_with("node ") || text == "node ready";
-        let markers = vm.markers().into_iter().filter(|marker| told(&marker.text));
+        let is_shown = |text: &str| !text.starts_with("node ") || text == "node ready";
+        let markers = vm.markers().into_iter().filter(|marker| is_shown(&marker.text));
         moments.extend(markers.map(|marker| (marker.at, format!("console: {}", marker.text))));
         moments.sort();
         let mut last = Duration::ZERO;
@@ -127,9 +127,10 @@ const SMBIOS: [&str; 6] = [
     "type=17,loc_pfx=DIMM_A,bank=B0,manufacturer=Hynix,serial=DIMM-SER,asset=DIMM-AS,part=HMA82,speed=3200",
 ];
 
-/// What QEMU was told of the machine must be in the inventory and in the report, under the names that these have on every processor.
+/// What QEMU was given for the machine must be in the inventory and in the report, under the names that these have on
+/// every processor.
 #[test]
-fn every_fact_that_qemu_was_told_is_found() {
+fn every_fact_given_to_qemu_is_found() {
     let _turn = turn();
     let Some(_) = program() else { return };
     let dir = paths::scratch_dir().unwrap();
@@ -180,7 +181,7 @@ fn every_fact_that_qemu_was_told_is_found() {
             "architecture": "aarch64",
             "count": 4,
             "flags": features.split_whitespace().collect::<Vec<_>>(),
-            // No Arm kernel tells it without a driver for the clock, and QEMU has no such clock.
+            // No Arm kernel reports it without a driver for the clock, and QEMU has no such clock.
             "frequency": inventory["cpu"]["frequency"],
             "model_name": "Neoverse-N1",
         }),
@@ -250,12 +251,12 @@ fn every_fact_that_qemu_was_told_is_found() {
     facts.all_as_expected();
 }
 
-/// Firmware decides by the names of files: what it doesn't know it passes over, with a line on its console.
+/// Firmware decides by the names of files: it skips unknown ones, with a line on its console.
 #[test]
 fn a_machine_of_another_processor_passes_the_iso_over() {
     let _turn = turn();
     if let Err(error) = fs::metadata(paths::target_dir().join("vm").join("packages-arm64/root/.done")) {
-        return testkit::skip::because(format_args!("the packages of aarch64 are not there: {error}"));
+        return testkit::skip::because(format_args!("the packages of aarch64 are missing: {error}"));
     }
     for (iso_of, machine_of) in [(Arch::AARCH64, Arch::X86_64), (Arch::X86_64, Arch::AARCH64)] {
         let iso = ok(live_iso(&media::live_system(Drivers::Cloud.of(iso_of))));

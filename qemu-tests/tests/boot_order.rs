@@ -65,7 +65,7 @@ fn an_installed_disk_has_one_entry_that_is_first_and_next() {
     let again = facts.text(&format!("landfall boot-order set {device}"));
     assert!(again.ends_with("everything was already set\n"), "{again}");
 
-    // The entry of a system that is gone, and one that is none of ours.
+    // The entry of a system that is gone, and one that is not ours.
     let own = own["number"].as_str().unwrap();
     facts.run(&format!(
         "cd /sys/firmware/efi/efivars; global=8be4df61-93ca-11d2-aa0d-00e098032b8c

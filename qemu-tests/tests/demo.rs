@@ -62,7 +62,8 @@ fn a_host_that_fails_fails_the_demo_with_its_reason() {
     check_bundle(bundle.lines().next().unwrap().trim());
 }
 
-/// What a host sends when all is asked for, by the real agent's names (docs/compatibility.md#log-sequence), and that it says what happened.
+/// What a host sends when all logs are requested, by the real agent's names (docs/compatibility.md#log-sequence), and
+/// that it says what happened.
 fn check_bundle(path: &str) {
     let tar = |arguments: &[&str]| {
         let output = Command::new("tar").args(arguments).output().unwrap();

@@ -26,13 +26,13 @@ const DISK_BYTES: u64 = 16 * MIB;
 const IMAGE_BYTES: u64 = 8 * MIB;
 /// Where the image has its partitions.
 const PARTITIONS: std::ops::Range<usize> = 1 << 20..7 << 20;
-/// On a bus of their own each; the other disks are virtio.
+/// Each on its own bus; the other disks are virtio.
 const TWO_PATHS: &str = "TWO-PATHS";
 const STICK: &str = "STICK";
 /// So slow that it is gone before the image is written.
 const GONE: &str = "GONE";
 const GONE_BYTES_PER_SECOND: u64 = MIB;
-/// How long an installation may go on when its disk is gone.
+/// How long an installation may run when its disk is gone.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 const PLAIN: [&str; 9] = ["MD-A", "MD-B", "SPAN", "LUKS", "ZFS", "CEPH", "COREOS", "OTHER-BOOT", "MOUNTED"];
 
@@ -169,7 +169,7 @@ impl Bench {
         (end == "done", said.to_owned())
     }
 
-    /// The disk is made free and installed to, by a program that is held to the rules of an installation to that disk.
+    /// The disk is made free and installed to, by a program that is confined to an installation to that disk.
     fn installed(&mut self, state: &str, serial: &str, disk: &str) -> String {
         let install = format!("landfall wipe --release {disk} && landfall install -f /run/image --insecure {disk}");
         let script = format!("export LANDFALL_STEP_TYPE=install LANDFALL_STEP_TARGETS={disk}; {install}");
@@ -307,7 +307,7 @@ fn each_dirty_disk_ends_installed_or_refused_and_no_other_changes() {
     bench.installed("a multipath device with a volume on its partition", TWO_PATHS, "/dev/mapper/mpatha");
     bench.facts.run("dmsetup info mpatha; ! dmsetup info vg-old");
 
-    // Somebody's.
+    // In use.
     let (node, name) = (bench.node("MOUNTED"), bench.name("MOUNTED").to_owned());
     bench.refused("a mounted partition", &node, &format!("{name}3 is mounted on /mnt"));
     let (node, name) = (bench.node(STICK), bench.name(STICK).to_owned());

@@ -92,7 +92,7 @@ fn a_disk_erases_itself_or_says_that_it_cannot() {
     assert_eq!(wipe(&mut facts, &format!("--level secure {alone}")), found);
     assert_zero(&mut facts, &alone);
 
-    // The other namespace is somebody else's.
+    // The other namespace must not be touched.
     // Not the paths to them, which have no nodes.
     let both = facts.text("cd /sys/block; grep -l BOTH nvme*/device/serial | sed 's,/.*,,' | grep -v c");
     let both: Vec<String> = both.lines().map(|name| format!("/dev/{name}")).collect();
@@ -121,7 +121,7 @@ fn a_disk_erases_itself_or_says_that_it_cannot() {
     println!("disks, erasing themselves: {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// The service wants a disk measured that still carries an array; as long as nobody uses that it is in nobody's way.
+/// The service wants a disk measured that still carries an array; an unused one does not matter.
 #[test]
 fn a_disk_under_an_idle_array_is_measured_and_one_in_use_is_not() {
     let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());

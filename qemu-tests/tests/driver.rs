@@ -63,7 +63,7 @@ fn a_machine_has_the_hardware_asked_for_and_reboots_and_ends() {
     assert!(second > first);
     vm.wait_for("second boot", BOOT_LIMIT).unwrap();
     vm.wait_end(BOOT_LIMIT).unwrap();
-    // An orderly end is no excuse for a marker that never came.
+    // A clean end does not replace a missing marker.
     let error = vm.wait_for("third boot", BOOT_LIMIT).unwrap_err();
     assert!(matches!(error, VmError::Ended { .. }), "{error}");
     let text = error.to_string();

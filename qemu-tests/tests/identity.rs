@@ -1,4 +1,4 @@
-//! Machines that nothing but an operator's word tells apart.
+//! Machines that only an operator's id distinguishes.
 
 #![allow(clippy::unwrap_used)]
 

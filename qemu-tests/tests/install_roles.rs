@@ -1,6 +1,6 @@
 //! Every role of a cluster with a control plane, which a stand-in is: a bootstrap host with two more masters and a worker, and a
-//! single node that bootstraps in place. On the way, what a cut cable does to the mesh, an installation that the service's death
-//! doesn't stop, and an image whose server goes away while it is written, and comes back.
+//! single node that bootstraps in place. On the way, the effect of a cut cable on the mesh, an installation that survives
+//! a kill of the service, and an image whose server stops while it is written, and comes back.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
@@ -27,7 +27,7 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     let _turn = turn();
     let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, STAND_IN);
     ok(rack.discover(LIMIT));
-    mesh(&mut rack, "everybody reaches everybody", [3, 3, 3, 3]);
+    mesh(&mut rack, "every host reaches every other", [3, 3, 3, 3]);
     let ports = rack.ports().to_vec();
     rack.switch().partition(&ports[..1], &ports[1..2]);
     mesh(&mut rack, "the cut between node-0 and node-1", [2, 2, 3, 3]);
@@ -35,7 +35,7 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     mesh(&mut rack, "the mesh whole again", [3, 3, 3, 3]);
 
     start_installation(&mut rack);
-    ok(rack.wait("somebody writes", LIMIT, |views| {
+    ok(rack.wait("a host writes", LIMIT, |views| {
         views.iter().any(|view| view.stage == Some(HostStage::WritingImageToDisk))
     }));
     let before = ok(rack.hosts());
@@ -179,7 +179,8 @@ fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
         let listed = record.progress_stages.unwrap();
         let list: Vec<HostStage> = listed
             .into_iter()
-            // No registry on the medium; and the bootstrap host's watcher, which alone tells of this one, is gone when a worker asks.
+            // No registry on the medium; and the bootstrap host's watcher, which alone reports this one, is gone when a
+            // worker asks.
             .filter(|stage| !matches!(stage, S::CopyingRegistryDataToDisk | S::WaitingForIgnition))
             .collect();
         assert_eq!(passed, list, "{} ({})", host.name, host.role);
@@ -243,7 +244,7 @@ fn mesh(rack: &mut Rack, what: &str, reached: [usize; 4]) {
     ok(rack.wait(what, LIMIT, |views| seen(views) == reached));
 }
 
-/// What was recorded is still there; only a stage may have moved on, since the machines go on all the while.
+/// What was recorded is still there; only a stage may have advanced, since the machines continue meanwhile.
 fn nothing_lost(before: &Host, after: &Host) {
     let record = |host: &Host| {
         let host = host.clone();

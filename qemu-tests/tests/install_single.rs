@@ -1,5 +1,5 @@
-//! One machine from the live ISO to its own disk, over firmware, sector sizes, every kind of disk and every compression images come
-//! in. Virtio and SCSI disks, zstd and gzip are in `install_roles`.
+//! One machine from the live ISO to its own disk, over firmware, sector sizes, every kind of disk and every compression
+//! of images. Virtio and SCSI disks, zstd and gzip are in `install_roles`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ fn tell_discovery(run: &str, rack: &mut Rack) {
     let at = |name: &str| moments.iter().find(|(what, _)| what == name).map(|(_, at)| *at).unwrap();
     let discovered = at("known").saturating_sub(at("live-online"));
     println!("{run}: known {:.2} s after the network was up", discovered.as_secs_f64());
-    // Emulated, and on a busy machine, everything takes many times as long.
+    // Under emulation, and on a busy machine, everything takes many times as long.
     assert!(discovered < Duration::from_secs(120), "{discovered:?}");
 }
 

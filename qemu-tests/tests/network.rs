@@ -1,5 +1,5 @@
-//! Networks that need bonds, VLANs and netem, which not every kernel that runs tests has: who is probed from where, what is
-//! said of faults, and how exactly loss and delay are measured.
+//! Networks that need bonds, VLANs and netem, which not every kernel that runs tests has: which host is probed from
+//! where, what is reported of faults, and how exactly loss and delay are measured.
 
 #![allow(clippy::unwrap_used)]
 
@@ -260,7 +260,7 @@ fn faults(facts: &mut Facts) {
     run(facts, "own c ens3.100 10.0.100.2/24 fd00:100::2/64");
     let mut found = check(facts, "a", &both[..1]);
     let two = json!([arp(B4, MAC_B), foreign(arp(B4, MAC_C)), ndp(nic, B6, MAC_B), foreign(ndp(nic, B6, MAC_C))]);
-    // Which of the two the kernel's own echoes go to, and whether it changes its mind meanwhile, is not ours to say.
+    // Which of the two the kernel's own echoes go to, and whether that changes meanwhile, is not up to us.
     found["remote_hosts"][0]["l3_connectivity"] = Value::Null;
     facts.compare("duplicate address", &found, &reports(&[host(ID_B, two, Value::Null, Value::Null)]));
     run(
@@ -268,7 +268,7 @@ fn faults(facts: &mut Facts) {
         "for a in 10.0.100.2/24 fd00:100::2/64; do ip -n c addr del $a dev ens3.100; done; ip -n a neigh flush all",
     );
 
-    // What B says in IPv4 echoes does not get out; ARP and IPv6 do.
+    // B's IPv4 echoes do not get out; ARP and IPv6 do.
     run(
         facts,
         "tc b qdisc add dev ens3.100 clsact

@@ -1,5 +1,5 @@
-//! A rack with nothing else around: three machines, one ISO and a switch. No service but the one a machine of the rack starts by
-//! itself, no DHCP, no name server, nobody who presses a key.
+//! A rack with nothing else around: three machines, one ISO and a switch. No service but the one that a machine of the
+//! rack starts by itself, no DHCP, no name server, no person who presses a key.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
@@ -32,12 +32,12 @@ fn mac(index: u8) -> api::Mac {
     api::Mac([0x52, 0x54, 0x00, 0x52, 0x56, index])
 }
 
-/// Everybody's address is on everybody's command line: there is one ISO.
+/// All addresses are on every command line: there is one ISO.
 fn address_karg(index: u8) -> String {
     format!("ip=192.168.77.{}::192.168.77.1:24::{}:none", 10 + index, mac(index).dashed())
 }
 
-/// What the rack is to become: manifests as people keep them, and who is where.
+/// What the rack is to become: manifests as people write them, and the machines' addresses.
 fn plan() -> String {
     let mut documents = vec![
         json!({"kind": "ClusterDeployment", "metadata": {"name": "rack"},
@@ -117,7 +117,7 @@ fn three_machines_of_one_iso_become_three_nodes_with_nothing_else_around() {
         ok(builder.nic(mac(index), switch.port_path(port)).start())
     });
     let mut machines: Vec<Vm> = machines.collect();
-    // Each tells for itself: there is nobody else to ask.
+    // Each is asked itself: there is no service left to ask.
     let deadline = Instant::now() + 2 * LIMIT;
     let mut ready: Vec<Option<Duration>> = vec![None; machines.len()];
     while ready.iter().any(Option::is_none) {

@@ -17,7 +17,7 @@ use std::{fs, path::Path, process::Command, time::Instant};
 /// Room for the packages, twice what they take.
 const DISK: &str = "160M";
 
-/// Logical names; what the interfaces are called on the machine is the kernel's and udev's affair.
+/// Logical names; the names of the interfaces on the machine are up to the kernel and udev.
 const NETWORK: &str = r#"
 interfaces:
 - {name: left, type: ethernet, state: up}
@@ -49,7 +49,7 @@ routes:
   - {destination: 10.9.0.0/16, next-hop-address: 203.0.113.1, next-hop-interface: br0, metric: 150}
 "#;
 
-/// The bus and NetworkManager, from their own disk and with their own loader. Nothing else of their system is there.
+/// The bus and NetworkManager, from their own disk and with their own loader. Nothing else of their system exists.
 const START: &str = r#"
 mkdir -p /nm /run/dbus /run/NetworkManager /var/lib/NetworkManager /etc/NetworkManager
 mount -t ext4 -o ro /dev/disk/by-id/virtio-NM /nm
@@ -70,7 +70,7 @@ sh /run/nm bin/dbus-daemon --config-file=/run/bus.conf --fork
 sh /run/nm sbin/NetworkManager --debug --log-level=INFO >/run/nm.log 2>&1 &
 "#;
 
-/// Until every address is there. Those of IPv6 are usable once nobody else has claimed them.
+/// Until every address exists. Those of IPv6 are usable once no other station has claimed them.
 const READY: &str = r#"
 for _ in $(seq 80); do
     ip addr >/run/addresses
@@ -136,15 +136,15 @@ fn network_manager_brings_up_what_nmstate_says_on_the_host_with_the_addresses() 
         "mkdir -p /etc/NetworkManager/system-connections; echo old >/etc/NetworkManager/system-connections/old.nmconnection",
     );
     let plan = asked(&mut facts, "landfall ignition network apply --json");
-    let told = plan["hosts"][0]["interfaces"].as_array().unwrap();
+    let interfaces = plan["hosts"][0]["interfaces"].as_array().unwrap();
     let [left, right, third] = ["left", "right", "third"]
-        .map(|name| told.iter().find(|one| one["logical"] == name).unwrap()["name"].as_str().unwrap());
+        .map(|name| interfaces.iter().find(|one| one["logical"] == name).unwrap()["name"].as_str().unwrap());
     assert_eq!((&plan["hosts"][0]["name"], &plan["remove"]), (&json!("host1"), &json!(["old.nmconnection"])));
     facts.run(START);
     facts.run(READY);
     println!("static network, activated: {:.1} s", began.elapsed().as_secs_f64());
 
-    // What is active, by NetworkManager's own account.
+    // What is active, as NetworkManager reports it.
     let active = facts.text("sh /run/nm bin/nmcli -t -f NAME,DEVICE,STATE connection show --active");
     let fourth = facts.interface("52:54:00:aa:00:04");
     let mut wanted: Vec<String> = [left, right, third, "bond0", "bond0.140", "br0"]

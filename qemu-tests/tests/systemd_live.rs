@@ -67,8 +67,8 @@ struct Boot {
 /// The addresses of the static network config, interface by interface.
 const FIXED: [&str; 2] = ["10.0.2.77", "192.0.2.77"];
 
-/// Two hosts' networks; the first is no machine of ours. Logical names say nothing of which interface is meant: the addresses do,
-/// and they are in the other order.
+/// Two hosts' networks; the first is not one of our machines. Logical names say nothing of which interface is meant: the
+/// addresses do, and they are in the other order.
 fn static_networks() -> Vec<Value> {
     let network = |addresses: [&str; 2]| {
         format!(
@@ -230,7 +230,7 @@ fn boot(iso: &Path, boot: Boot) -> Vec<String> {
     let rootfs = ok(site.vm().wait_for("live-rootfs", LIMIT));
     let login = ok(site.vm().wait_for("live-login", LIMIT));
     let (_, registered) = site.wait("registered", |_| true);
-    let (host, told) = site.wait("with an inventory and a verdict", |host| {
+    let (host, inventoried) = site.wait("with an inventory and a verdict", |host| {
         view::inventory(host).is_some()
             && ["known", "insufficient", "known-unbound", "insufficient-unbound"].contains(&host.status.as_str())
     });
@@ -251,7 +251,7 @@ fn boot(iso: &Path, boot: Boot) -> Vec<String> {
         at(rootfs.at.as_secs_f64()),
         at(login.at.as_secs_f64()),
         at(registered.as_secs_f64()),
-        at(told.as_secs_f64()),
+        at(inventoried.as_secs_f64()),
         host.status,
     ]
 }
@@ -287,7 +287,7 @@ fn check_journal(shell: &mut Shell) {
 fn check_addresses(shell: &mut Shell, host: &Host, fixed: bool) {
     let said: Vec<Value> = serde_json::from_str(&text(shell, "ip -j -4 addr")).unwrap();
     let links: Vec<Value> = serde_json::from_str(&text(shell, "ip -j link")).unwrap();
-    let told = view::inventory(host).unwrap();
+    let inventory = view::inventory(host).unwrap();
     for (index, mac) in MACS.iter().enumerate() {
         let name = links.iter().find(|link| link["address"] == mac.to_string().as_str()).unwrap()["ifname"].clone();
         let addresses: Vec<String> = said
@@ -302,7 +302,7 @@ fn check_addresses(shell: &mut Shell, host: &Host, fixed: bool) {
         } else {
             assert!(addresses[0].starts_with("10.0.2."), "{mac}: {addresses:?}");
         }
-        let nic = told.interfaces.iter().find(|nic| nic.mac_address == mac.to_string()).unwrap();
+        let nic = inventory.interfaces.iter().find(|nic| nic.mac_address == mac.to_string()).unwrap();
         assert_eq!(nic.ipv4_addresses, [format!("{}/24", addresses[0])], "{mac}");
     }
     println!("{}", text(shell, "nmcli -g NAME,DEVICE,STATE connection show --active").trim_end());

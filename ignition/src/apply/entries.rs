@@ -58,7 +58,7 @@ impl What<'_> {
 }
 
 impl<'c> Entry<'c> {
-    /// All of them in the order they are made: what is above others first, hard links when all they may lead to is there.
+    /// All of them in the order they are made: parents first, hard links after all they may lead to.
     pub(super) fn all(root: &Root, config: &'c Document<'_>) -> Result<Vec<Self>, ApplyError> {
         let storage = &config.storage;
         let directories = storage.directories.iter().map(What::Directory).enumerate();
@@ -97,7 +97,7 @@ impl<'c> Entry<'c> {
         }
     }
 
-    /// Whether it takes another file's place at once: somebody may be about to read that.
+    /// Whether it replaces another file atomically: that may be in use.
     fn is_replaced(&self, root: &Root) -> Result<bool, ApplyError> {
         let What::File(file) = self.what else { return Ok(false) };
         let found = root.stat(&self.place).map_err(|source| self.fail("looking for", source))?;
@@ -146,7 +146,7 @@ impl<'c> Entry<'c> {
             return Err(self.exists("and is not a regular file"));
         }
         if found.is_some() && file.contents.source.is_some() {
-            return Err(self.exists("as a file with contents of its own"));
+            return Err(self.exists("as a file with its own contents"));
         }
         let mode = self.mode(file.mode)?;
         let uid = self.owner(&file.user, accounts, Kind::User)?;

@@ -11,7 +11,7 @@ pub enum ApplyError {
     #[error("{} can't be opened as the root to apply to", path.display())]
     Root { path: std::path::PathBuf, source: io::Error },
     /// The config asks for more than files.
-    #[error("not applied, as this is not done here:\n{}", list(what))]
+    #[error("not applied, because this is not supported here:\n{}", list(what))]
     Unsupported { what: Vec<Unsupported> },
     /// An entry's path can't be written to.
     #[error("{at}: {doing} {path} below the root failed")]
@@ -31,16 +31,16 @@ pub enum ApplyError {
         /// Path below the root.
         path: String,
     },
-    /// Something else is there, and may not be replaced.
-    #[error("{at}: {path} below the root is there already, {found}; set overwrite to replace it")]
+    /// Something else exists there, and may not be replaced.
+    #[error("{at}: {path} below the root exists already, {found}; set overwrite to replace it")]
     Exists {
         at: String,
         /// Path below the root.
         path: String,
         found: &'static str,
     },
-    /// A name that the root's own files don't have.
-    #[error("{at}: no {kind} is called {name} in {file} below the root")]
+    /// A name that is missing in the root's own files.
+    #[error("{at}: no {kind} named {name} in {file} below the root")]
     UnknownOwner {
         at: String,
         kind: &'static str,
@@ -48,22 +48,22 @@ pub enum ApplyError {
         /// Where it was looked for.
         file: &'static str,
     },
-    /// A number that is none of an owner or of permission bits.
-    #[error("{at}: {found} can't be {what}")]
+    /// A number that is not valid for an owner or permission bits.
+    #[error("{at}: {found} is not {what}")]
     Number {
         at: String,
         /// What it is meant to be.
         what: &'static str,
         found: i64,
     },
-    #[error("{at}: what goes to {path} below the root did not come")]
+    #[error("{at}: could not get the contents of {path} below the root")]
     Fetch {
         at: String,
         /// Path below the root.
         path: String,
         source: Box<FetchError>,
     },
-    /// A user or group can't be made as asked for.
+    /// A user or group can't be created as requested.
     #[error("{at}: {message}")]
     Account {
         at: String,

@@ -1,9 +1,9 @@
-//! A config carried out on a directory, as Ignition's `files` stage does it (docs/compatibility.md#ignition-apply): groups and users,
+//! A config applied to a directory, as by Ignition's `files` stage (docs/compatibility.md#ignition-apply): groups and users,
 //! directories, files, links, units, and the file that says so.
 //!
-//! No program is started: accounts are made by editing the root's own files, as useradd and its kin would (`passwd`). What the
-//! other stages do (disks, file systems, kernel arguments) and SELinux labels are not done; a config that needs them is refused
-//! unless the caller says otherwise.
+//! No program is started: accounts are created by editing the root's own files, as useradd and related programs would
+//! (`passwd`). What the other stages do (disks, file systems, kernel arguments) and SELinux labels are not done; a config
+//! that needs them is refused unless the caller says otherwise.
 
 mod entries;
 mod error;
@@ -25,7 +25,7 @@ use serde_json::json;
 
 /// The kernel's identifier of this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Where Ignition says that it was here.
+/// Where Ignition records that it ran.
 const RESULT: &str = "/etc/.ignition-result.json";
 
 /// When it is, for the account files and the result.
@@ -35,7 +35,7 @@ pub struct Now {
     pub days: u64,
     /// By RFC 3339, in whole seconds.
     pub date: String,
-    /// The kernel's identifier of this boot, if there is one.
+    /// The kernel's identifier of this boot, if it has one.
     pub boot_id: String,
 }
 
@@ -53,18 +53,18 @@ impl Now {
     }
 }
 
-/// Carries out a config: its files stage. The config is valid and of the newest version (see [`newest`]).
+/// Applies a config: its files stage. The config is valid and of the newest version (see [`newest`]).
 pub fn apply(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -> Result<(), ApplyError> {
     apply_live(root, config, now, fetcher)?;
     write_result(root, now)
 }
 
-/// The same as `ignition-apply` does it in a container's image, any number of times: without the file that says so.
+/// The same as `ignition-apply` does it in a container's image, any number of times: without the result file.
 pub fn apply_live(root: &Root, config: &Document<'_>, now: &Now, fetcher: &Fetcher) -> Result<(), ApplyError> {
     let accounts = Accounts::new(root, now.days);
     accounts.groups(&config.passwd.groups)?;
     accounts.users(&config.passwd.users)?;
-    // Only now, as users bring directories with them.
+    // Only now, as users create directories.
     for entry in Entry::all(root, config)? {
         entry.write(root, &accounts, fetcher)?;
     }
@@ -82,11 +82,11 @@ pub struct Running {
     pub accounts: Vec<String>,
 }
 
-/// Carries out a config on a system that has started long ago, any number of times, as a machine-config daemon does once: files and
-/// links take the place of what is there, directories keep what is in them, nothing is preset, and no result is written, as this is
-/// nobody's first boot. Accounts fail for themselves. New files have the labels of the directories they are in.
+/// Applies a config to a running system, any number of times, as a machine-config daemon does once: files and links
+/// replace existing ones, directories keep their contents, nothing is preset, and no result is written, as this is not a
+/// first boot. A failing account does not stop the rest. New files have the labels of the directories they are in.
 ///
-/// A file that is only appended to is so each time.
+/// A file that is only appended to grows each time.
 pub fn apply_running(
     root: &Root,
     mut config: Document<'_>,

@@ -12,7 +12,7 @@ use std::fmt;
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 const CONFIG_BYTES: u64 = 64 << 10;
 
-/// A step of carrying a config out. Nothing secret is in it.
+/// A step of applying a config. It contains nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Action {
     pub at: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// The steps in their order, as far as the tree is now as it will be then, and what is not among them.
+/// The steps in their order, as far as the present tree shows them, and what is not done.
 pub fn plan(root: &Root, config: &Document<'_>) -> Result<(Vec<Action>, Vec<Unsupported>), ApplyError> {
     let mut actions = Vec::new();
     for (number, group) in config.passwd.groups.iter().enumerate() {
@@ -95,7 +95,7 @@ fn plan_user(at: &str, user: &PasswdUser<'_>, actions: &mut Vec<Action>) {
         user.password_hash.as_deref().map(|_| "a password".to_owned()),
         flag(user.system, "system"),
         flag(user.no_create_home, "no home"),
-        flag(user.no_user_group, "no group of its own"),
+        flag(user.no_user_group, "no user group"),
         flag(user.no_log_init, "not in lastlog"),
     ];
     actions.push(action(at.to_owned(), "add or change user", &user.name, with));
@@ -144,7 +144,7 @@ fn source(resource: &Resource<'_>) -> Option<String> {
 fn unsupported(root: &Root, config: &Document<'_>) -> Vec<Unsupported> {
     let (ignition, storage) = (&config.ignition, &config.storage);
     let kernel = &config.kernel_arguments;
-    let selinux = "the root has SELinux on, and labels are not set; relabel it (restorecon -R, or /.autorelabel)";
+    let selinux = "the root has SELinux enabled, but labels are not set; relabel it (restorecon -R, or /.autorelabel)";
     [
         (
             !ignition.config.merge.is_empty(),
@@ -152,10 +152,10 @@ fn unsupported(root: &Root, config: &Document<'_>) -> Vec<Unsupported> {
             "other configs are not fetched; merge them first",
         ),
         (ignition.config.replace.source.is_some(), "$.ignition.config.replace", "the other config is not fetched"),
-        (!storage.disks.is_empty(), "$.storage.disks", "partitions are not made"),
-        (!storage.raid.is_empty(), "$.storage.raid", "arrays are not made"),
-        (!storage.luks.is_empty(), "$.storage.luks", "encrypted devices are not made"),
-        (!storage.filesystems.is_empty(), "$.storage.filesystems", "file systems are neither made nor mounted"),
+        (!storage.disks.is_empty(), "$.storage.disks", "partitions are not created"),
+        (!storage.raid.is_empty(), "$.storage.raid", "arrays are not created"),
+        (!storage.luks.is_empty(), "$.storage.luks", "encrypted devices are not created"),
+        (!storage.filesystems.is_empty(), "$.storage.filesystems", "file systems are neither created nor mounted"),
         (
             !kernel.should_exist.is_empty() || !kernel.should_not_exist.is_empty(),
             "$.kernelArguments",

@@ -1,7 +1,7 @@
-//! A directory that stands for `/`: what is written goes below it, whatever links are in it.
+//! A directory that stands for `/`: all writes go below it, whatever links are in it.
 //!
 //! A path is first freed of links, each read from an open directory and followed inside the root; then its directories are opened
-//! one by one, none through a link. So a tree by somebody else, or one that changes meanwhile, makes an error at worst.
+//! one by one, none through a link. So a hostile tree, or one that changes meanwhile, causes an error at worst.
 
 use kernel::order;
 use nix::{
@@ -26,11 +26,11 @@ use std::{
 
 /// The kernel's own limit.
 const MAX_LINKS: usize = 40;
-/// Directories in each other that are removed, copied or given away; each is held open.
+/// Depth of directories that are removed, copied or change their owner; each is held open.
 const MAX_DEPTH: usize = 256;
-/// What directories are held by: never through a link, and not to read.
+/// How directories are opened: never through a link, and not for reading.
 const HANDLE: OFlag = OFlag::O_PATH.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// What is read or given other permissions; a pipe doesn't block.
+/// How files are opened for reading or for permissions; a pipe doesn't block.
 const OPEN: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).union(OFlag::O_CLOEXEC);
 /// Directories that had to be made on the way.
 const DIRECTORY_MODE: u32 = 0o755;
@@ -45,7 +45,7 @@ pub struct Root {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place(Vec<OsString>);
 
-/// Whose something is, and who may use it.
+/// Owner and permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub uid: u32,
@@ -103,14 +103,14 @@ pub(super) fn is_regular(stat: &FileStat) -> bool {
 }
 
 impl Root {
-    /// A directory that is there.
+    /// An existing directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         Ok(Self { dir: nix::fcntl::open(path, flags, Mode::empty())? })
     }
 
-    /// Where a path leads, links in all but its last part followed; parts that aren't there are taken as they are. As Ignition
-    /// has it, `..` takes back the part before it even where that is a link's.
+    /// Where a path leads, links in all but its last part followed; missing parts are taken as they are. As in Ignition,
+    /// `..` removes the part before it even if that came from a link.
     pub(super) fn resolve(&self, path: impl AsRef<Path>) -> io::Result<Place> {
         self.walk(path.as_ref(), false)
     }
@@ -170,7 +170,7 @@ impl Root {
         Ok(dir)
     }
 
-    /// The directory at a place, made with all above it where missing: by default access rights for what is above.
+    /// The directory at a place, created with its parents where missing; parents get default access rights.
     pub(super) fn make_directory(&self, place: &Place, access: Access) -> io::Result<OwnedFd> {
         let above = Access { uid: 0, gid: 0, mode: DIRECTORY_MODE };
         let mut dir = self.dir.try_clone()?;
@@ -189,7 +189,7 @@ impl Root {
         Ok(dir)
     }
 
-    /// The directory a place is in, which is made if need be, and its name there.
+    /// The directory a place is in, created if missing, and its name there.
     fn make_parent<'p>(&self, place: &'p Place) -> io::Result<(OwnedFd, &'p OsStr)> {
         let (Some(parent), Some(name)) = (place.parent(), place.name()) else {
             return Err(Errno::EISDIR.into());
@@ -197,7 +197,7 @@ impl Root {
         Ok((self.make_directory(&parent, Access { uid: 0, gid: 0, mode: DIRECTORY_MODE })?, name))
     }
 
-    /// What is at a place, be it a link; None if nothing is.
+    /// What is at a place, also a link; None if it is missing.
     pub(super) fn stat(&self, place: &Place) -> io::Result<Option<FileStat>> {
         let (Some(parent), Some(name)) = (place.parent(), place.name()) else {
             return Ok(Some(fstat(&self.dir)?));
@@ -215,7 +215,7 @@ impl Root {
         Ok(readlinkat(&parent, place.name().unwrap_or_default())?)
     }
 
-    /// A regular file's bytes; an error if there are more than `limit_bytes`. None if nothing is there.
+    /// A regular file's bytes; an error if there are more than `limit_bytes`. None if it is missing.
     pub(super) fn read(&self, path: &str, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         let place = self.follow(path)?;
         let file = match self.open_file(&place, OFlag::O_RDONLY) {
@@ -229,46 +229,46 @@ impl Root {
         if len > limit_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(Some(bytes)) }
     }
 
-    /// A regular file that is there.
+    /// An existing regular file.
     pub(super) fn open_file(&self, place: &Place, flags: OFlag) -> io::Result<File> {
         let parent = self.directory(&place.parent().unwrap_or(Place(Vec::new())))?;
         let file = openat(&parent, place.name().unwrap_or_default(), OPEN | flags, Mode::empty())?;
         if is_regular(&fstat(&file)?) { Ok(file.into()) } else { Err(Errno::EINVAL.into()) }
     }
 
-    /// Puts a file with these pieces at a place, all of it or nothing; directories above it are made.
+    /// Writes a file of these pieces at a place, completely or not at all; directories above it are created.
     pub(super) fn write(&self, place: &Place, access: Access, pieces: &[&[u8]]) -> io::Result<()> {
         let (parent, name) = self.make_parent(place)?;
         write_at(parent.as_fd(), name, access, pieces)
     }
 
-    /// Gives what is there (a directory or a regular file) to somebody; of `mode`, None leaves it.
+    /// Sets owner and mode of an existing directory or regular file; `None` leaves the mode.
     pub(super) fn give(&self, place: &Place, uid: u32, gid: u32, mode: Option<u32>) -> io::Result<()> {
         let parent = self.directory(&place.parent().unwrap_or(Place(Vec::new())))?;
         let file = match place.name() {
             Some(name) => openat(&parent, name, OPEN, Mode::empty())?,
             None => openat(&parent, ".", OPEN | OFlag::O_DIRECTORY, Mode::empty())?,
         };
-        // Changing the owner takes special bits away, so that they come last.
+        // Changing the owner clears special bits, so they come last.
         let mode = mode.unwrap_or(fstat(&file)?.st_mode & 0o7777);
         set_access(&file, Access { uid, gid, mode })
     }
 
-    /// A symbolic link at a place where nothing is.
+    /// Creates a symbolic link at an empty place.
     pub(super) fn symlink(&self, target: &str, place: &Place, uid: u32, gid: u32) -> io::Result<()> {
         let (parent, name) = self.make_parent(place)?;
         symlinkat(target, &parent, name)?;
         chown_at(parent.as_fd(), name, Some(uid), Some(gid))
     }
 
-    /// A second name of what is at `target`, at a place where nothing is.
+    /// Creates a hard link to `target` at an empty place.
     pub(super) fn hard_link(&self, target: &Place, place: &Place) -> io::Result<()> {
         let from = self.directory(&target.parent().unwrap_or(Place(Vec::new())))?;
         let (parent, name) = self.make_parent(place)?;
         Ok(linkat(&from, target.name().unwrap_or_default(), &parent, name, LinkatFlags::empty())?)
     }
 
-    /// Removes what is at a place, with all that is in it; nothing is no error.
+    /// Removes what is at a place, with all that is in it; a missing entry is not an error.
     pub(super) fn remove(&self, place: &Place) -> io::Result<()> {
         let (Some(parent), Some(name)) = (place.parent(), place.name()) else {
             return Err(Errno::EBUSY.into());
@@ -280,7 +280,7 @@ impl Root {
         }
     }
 
-    /// Moves what is at a place to another on the same file system, where nothing is.
+    /// Moves what is at a place to another, empty one on the same file system.
     pub(super) fn rename(&self, from: &Place, to: &Place) -> io::Result<()> {
         let parent = |place: &Place| self.directory(&place.parent().unwrap_or(Place(Vec::new())));
         let (source, target) = (parent(from)?, parent(to)?);
@@ -296,7 +296,7 @@ impl Root {
         visit_at(self.directory(&parent)?.as_fd(), name, &mut Vec::new(), visit)
     }
 
-    /// Names in a directory, in order; none if it isn't there.
+    /// Names in a directory, in order; none if it is missing.
     pub(super) fn names(&self, place: &Place) -> io::Result<Vec<OsString>> {
         match self.directory(place) {
             Ok(dir) => names_in(dir.as_fd(), OsStr::new(".")),
@@ -305,7 +305,7 @@ impl Root {
         }
     }
 
-    /// Gives what is at a place, and in it, to somebody, as far as it is `from`'s.
+    /// Changes the owner of what is at a place, and in it, where the owner is `from`.
     pub(super) fn give_tree(&self, place: &Place, user: (u32, u32), group: (u32, u32)) -> io::Result<()> {
         self.visit(place, &mut |dir, _, name, stat| {
             let uid = (stat.st_uid == user.0 && user.0 != user.1).then_some(user.1);
@@ -314,7 +314,8 @@ impl Root {
         })
     }
 
-    /// Copies what is in the directory `from` into the directory `to`, for somebody. Directories, regular files and links.
+    /// Copies what is in the directory `from` into the directory `to`, with a new owner. Directories, regular files and
+    /// links.
     pub(super) fn copy_into(&self, from: &Place, to: &Place, uid: u32, gid: u32) -> io::Result<()> {
         self.visit(from, &mut |dir, above, name, stat| {
             // The first is the directory itself.
@@ -387,7 +388,7 @@ fn write_at(dir: BorrowedFd<'_>, name: &OsStr, access: Access, pieces: &[&[u8]])
     write_with(dir, name, access, |file| pieces.iter().try_for_each(|piece| file.write_all(piece)))
 }
 
-/// A file under another name first, which takes its place when all of it is there.
+/// A file under a temporary name, which is renamed when it is complete.
 fn write_with(
     dir: BorrowedFd<'_>,
     name: &OsStr,
@@ -398,7 +399,7 @@ fn write_with(
     let written = write(&mut file).and_then(|()| set_access(&file, access));
     let placed = written.and_then(|()| Ok(renameat(dir, partial.as_str(), dir, name)?));
     if placed.is_err() {
-        // The first error is the one to tell.
+        // The first error is reported.
         let _ = unlinkat(dir, partial.as_str(), UnlinkatFlags::NoRemoveDir);
     }
     placed

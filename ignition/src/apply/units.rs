@@ -21,7 +21,7 @@ const UNIT_DIRS: [&str; 5] = [
 ];
 const MASK: &str = "/dev/null";
 const FILE: Access = Access { uid: 0, gid: 0, mode: 0o644 };
-/// A larger file is no unit, or none whose `Also=` is of interest.
+/// A larger file is not a unit, or its `Also=` does not matter.
 const UNIT_BYTES: u64 = 1 << 20;
 const PRESET_BYTES: u64 = 16 << 20;
 /// Units that name each other by `Also=`.
@@ -37,7 +37,7 @@ pub(super) fn write(root: &Root, systemd: &Systemd<'_>) -> Result<(), ApplyError
             }
         }
         let path = format!("{UNIT_DIR}/{}", unit.name);
-        // An empty drop-in is a file, an empty unit is none.
+        // An empty drop-in is a file, an empty unit is not.
         if let Some(contents) = unit.contents.as_deref().filter(|contents| !contents.is_empty()) {
             write_text(root, &at, &path, contents)?;
         }
@@ -80,7 +80,7 @@ fn mask(root: &Root, path: &str) -> io::Result<()> {
     root.symlink(MASK, &place, 0, 0)
 }
 
-/// Takes the link to nothing away; a unit that is not masked stays as it is.
+/// Removes the link to /dev/null; a unit that is not masked stays as it is.
 fn unmask(root: &Root, path: &str) -> io::Result<()> {
     let place = root.resolve(path)?;
     let is_masked = match root.stat(&place)? {
@@ -241,7 +241,7 @@ fn find(root: &Root, name: &str) -> io::Result<Found> {
             return Ok(Found::Masked);
         }
         let link = target.and_then(|target| Some(Path::new(&target).file_name()?.to_str()?.to_owned()));
-        // What can't be read names no others.
+        // An unreadable unit names no others.
         let text = root.read(&path, UNIT_BYTES).ok().flatten().unwrap_or_default();
         return Ok(Found::Unit { text: String::from_utf8_lossy(&text).into_owned(), link });
     }

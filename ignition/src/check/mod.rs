@@ -30,8 +30,8 @@ pub enum ParseError {
     Invalid(Report),
 }
 
-/// Reads a config and says all that is wrong with it. An error in the report means that Ignition would not take it; the config
-/// is there in any case.
+/// Reads a config and says all that is wrong with it. An error in the report means that Ignition would reject it; the
+/// config is returned in any case.
 pub fn parse(text: &[u8]) -> Result<(Document<'_>, Version, Report), ParseError> {
     parse_bounded(text, MAX_VALUES)
 }
@@ -62,13 +62,13 @@ pub(crate) fn parse_bounded(text: &[u8], max_values: usize) -> Result<(Document<
     Ok((config, version, report))
 }
 
-/// What keeps a version from being known.
+/// Why a version is unknown.
 enum Fault {
     Shape(Mismatch),
     Version(VersionError),
 }
 
-/// What stands for a version in a config, be it a known one or not; None if nothing does.
+/// The version in a config, known or unknown; None if it has none.
 pub(crate) fn version_text(text: &[u8]) -> Option<String> {
     let json = parse_json(text, MAX_VALUES).ok()?;
     let mut stub = Stub::default();
@@ -101,7 +101,7 @@ parts! {
 impl Check for Stub<'_> {}
 impl Check for StubIgnition<'_> {}
 
-/// Go counts the bytes it has read, the one it stumbles over among them.
+/// Go counts the bytes it has read, the offending one included.
 fn invalid_json(text: &[u8], error: &JsonError) -> ParseError {
     let read_bytes = match error {
         JsonError::Size { .. } => None,
@@ -159,7 +159,7 @@ impl Check for Tls<'_> {
         for (place, reference) in self.certificate_authorities.iter().enumerate() {
             let at: [Step<'_>; 3] = ["certificateAuthorities".into(), place.into(), "source".into()];
             match reference.source.as_deref().unwrap_or_default() {
-                // 3.0 has no word for a source that is missing.
+                // 3.0 can't express a missing source.
                 "" if walk.version == Version::V3_0 => walk.error(&at, UrlError::Scheme),
                 _ if walk.version == Version::V3_0 => {}
                 _ => required_source(reference, &at[..2], walk),

@@ -53,7 +53,7 @@ fn check_link(link: &Link<'_>, directories: &HashSet<&str>, at: &[Step<'_>], wal
     if link.hard != Some(true) {
         return;
     }
-    // As Ignition has it: what is not absolute hangs on the link itself.
+    // As Ignition has it: a relative target is appended to the link itself.
     let target =
         if target.starts_with('/') { text::clean(target) } else { text::clean(&format!("{}/{target}", link.path)) };
     if directories.contains(target.as_str()) {

@@ -26,7 +26,7 @@ fn is_set(text: &Option<Text<'_>>) -> bool {
     text.as_deref().is_some_and(|text| !text.is_empty())
 }
 
-/// Whether a file, directory or link would be where a unit's file goes.
+/// Whether a file, directory or link is at the path of a unit's file.
 pub(super) fn check_paths(config: &Document<'_>, walk: &mut Walk<'_, '_>) {
     let mut taken = HashSet::new();
     for unit in &config.systemd.units {

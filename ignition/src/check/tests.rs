@@ -35,7 +35,7 @@ warning at $.Bogus, line 4 col 2: unused key Bogus
 }
 
 #[test]
-fn what_is_no_config_is_told_apart() {
+fn what_is_not_a_config_is_distinguished() {
     let error = |text: &str| parse(text.as_bytes()).unwrap_err();
     assert_eq!(error(""), ParseError::Empty);
     for (text, expected) in [

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_clean_or_told_why_not() {
+    fn paths_are_clean_or_the_reason_is_given() {
         for good in ["/", "/a", "/a/b.c/..d"] {
             assert_eq!(path(good), Ok(()), "{good}");
         }

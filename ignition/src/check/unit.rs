@@ -7,7 +7,7 @@ pub(super) enum UnitError {
     LineTooLong,
     #[error("unable to find end of section")]
     Section,
-    /// The program itself says what it is; but a unit may hold secrets.
+    /// Ignition shows the text; but a unit may contain secrets.
     #[error("found garbage after section name")]
     Garbage,
     #[error("unexpected newline encountered while parsing option name")]
@@ -67,7 +67,7 @@ fn section_at(text: &str) -> Result<(&str, &str), UnitError> {
     if line.trim().is_empty() { Ok((name, rest)) } else { Err(UnitError::Garbage) }
 }
 
-/// What follows a value or a comment, which goes on after each backslash at a line's end.
+/// What follows a value or a comment, which continues after each backslash at a line's end.
 fn value(mut text: &str) -> Result<&str, UnitError> {
     loop {
         let (line, rest) = text.split_at(text.find('\n').map_or(text.len(), |at| at + 1));

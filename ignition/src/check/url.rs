@@ -16,7 +16,7 @@ pub(crate) enum Scheme {
     Other,
 }
 
-/// Why a URL is none, or none for Ignition. What the URL is may be secret and is not told.
+/// Why a URL is not valid, or not for Ignition. The URL may be secret and is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UrlError {
     #[error("unable to parse url")]

@@ -10,26 +10,26 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Carry a config out on a directory, as Ignition's files stage does on a new system.
+/// Apply a config to a directory, as Ignition's files stage does on a new system.
 ///
-/// Users, groups, directories, files, links and units come to be below the root, with the numbers, modes and owners Ignition would
-/// give them; no program is started, and no link leads out of the root. Accounts are made by editing the root's /etc/passwd and its
-/// kin. It needs root's rights, as files get owners.
+/// Creates users, groups, directories, files, links and units below the root, with the numbers, modes and owners that
+/// Ignition would set; no program is started, and no link leads out of the root. Accounts are created by editing the
+/// root's /etc/passwd and related files. Needs root, because files get owners.
 ///
-/// Configs named in ignition.config are fetched and merged first, by a dry run too.
+/// Configs named in ignition.config are fetched and merged first, also by a dry run.
 ///
-/// Partitions, arrays, encryption, file systems, kernel arguments and SELinux labels are left alone. A config that has them is
-/// refused, with a list, unless --ignore-unsupported is given. An error leaves what was done before it.
+/// Partitions, arrays, encryption, file systems, kernel arguments and SELinux labels are not applied. A config that has
+/// them is refused, with a list, unless --ignore-unsupported is given. After an error, earlier changes remain.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition apply --root /mnt/image --dry-run host.ign\n  \
     landfall ignition apply --root /mnt/image host.ign\n  \
     landfall ignition apply --root /mnt/image --dry-run --json - < host.ign | jq -r '.actions[].to'")]
 pub(super) struct Apply {
-    /// The directory that stands for /
+    /// Directory to use as /
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
-    /// Say what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -38,7 +38,7 @@ pub(super) struct Apply {
     /// Fetch nothing from the network: a config that needs it fails
     #[arg(long)]
     offline: bool,
-    /// Do the rest of a config that asks for more than files
+    /// Apply the supported part of a config that has more
     #[arg(long)]
     ignore_unsupported: bool,
     /// The config, or - for standard input

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Build the configs of live and installed hosts.
 ///
-/// Each is built from flags and files, checked as `landfall ignition validate` checks, and goes to standard output as compact JSON.
-/// What is secret, such as tokens and pull secrets, comes from files only, and is in no message.
+/// Each is built from flags and files, checked as by `landfall ignition validate`, and printed as compact JSON. Secrets,
+/// such as tokens and pull secrets, are read from files only and are not in any message.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem > discovery.ign\n  \
@@ -37,10 +37,10 @@ enum Command {
 /// What is done with a config that was built.
 #[derive(Debug, Args)]
 struct Output {
-    /// Fail if the config doesn't fit a live ISO, and say what takes the room
+    /// Fail if the config doesn't fit a live ISO, and name its largest parts
     #[arg(long)]
     budget: bool,
-    /// Print it without what may be secret: to look at, not to use
+    /// Print it without secrets: for inspection, not for use
     #[arg(long)]
     redacted: bool,
 }
@@ -53,8 +53,8 @@ impl Output {
         if !self.redacted {
             return print_config(config);
         }
-        // It may be of a version that is not known here, and then nothing is known of what is secret in it.
-        let (config, ..) = parse(config).context("nothing of the config can be shown")?;
+        // Of an unknown version it is not known what is secret in it.
+        let (config, ..) = parse(config).context("the config cannot be shown")?;
         print_config(redact(&config).as_bytes())
     }
 
@@ -75,7 +75,7 @@ impl Build {
     }
 }
 
-/// Text from a file. What is in it is not told when it is none.
+/// Text from a file. An error does not quote its contents.
 fn text(file: &Path) -> anyhow::Result<String> {
     String::from_utf8(read(file)?).map_err(|_| anyhow::anyhow!("{} is not text", file.display()))
 }

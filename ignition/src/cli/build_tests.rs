@@ -1,4 +1,4 @@
-//! What flags and files come to.
+//! Configs made from flags and files.
 
 use super::*;
 use clap::Parser;
@@ -41,9 +41,9 @@ fn each_config_is_built() {
         assert_eq!(run(words), Ok(()), "{words:?}");
     }
     let error = |words: &[&str]| run(words).unwrap_err();
-    assert!(error(&[&native[..], &assisted[2..]].concat()).contains("ask for the other with --shape assisted"));
-    assert_eq!(error(&["live"]), "nothing is asked of the live system: it needs no config");
-    assert_eq!(error(&["dest"]), "there is no config: give one with --dest-ignition");
+    assert!(error(&[&native[..], &assisted[2..]].concat()).contains("use --shape assisted"));
+    assert_eq!(error(&["live"]), "no options for the live system: it needs no config");
+    assert_eq!(error(&["dest"]), "no config given: use --dest-ignition");
     assert!(error(&["host", "--role-config", "/nowhere"]).starts_with("/nowhere can't be opened"));
     assert!(error(&["host", "--pool", "x"]).contains("pool 'x'"));
 }

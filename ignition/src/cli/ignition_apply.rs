@@ -22,7 +22,7 @@ const OPTIONS: &str = "FetchOptions:
 ";
 /// Left by container tools where they start something.
 const CONTAINER_MARKS: [&str; 2] = ["/run/.containerenv", "/.dockerenv"];
-/// Labels are a matter of whoever makes the container's image.
+/// Labels are set when the container's image is built.
 const NOT_UNSUPPORTED: &str = "/etc/selinux/config";
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Flags {
     }
 }
 
-/// Carries a config out on the root of a container's image, as often as it is called.
+/// Applies a config to the root of a container's image, as often as it is called.
 pub fn ignition_apply(args: impl IntoIterator<Item = OsString>) -> io::Result<ExitCode> {
     let mut args = args.into_iter();
     let program = args.next().unwrap_or_else(|| NAME.into());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_told_from_a_host() {
+    fn a_container_is_distinguished_from_a_host() {
         assert!(is_in_container(Some("podman".into())));
         let marks = CONTAINER_MARKS.iter().any(|path| Path::new(path).exists());
         assert_eq!(is_in_container(None), marks);

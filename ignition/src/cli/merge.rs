@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 /// Merge configs, the later into the earlier, by Ignition's rules.
 ///
-/// The result is of the newest version among them, and as Ignition would have it after `ignition.config.merge`. It goes to standard
-/// output, as compact JSON.
+/// The result has the newest version among them, and is what Ignition makes of `ignition.config.merge`. Prints compact JSON.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition merge base.ign site.ign host.ign > merged.ign")]

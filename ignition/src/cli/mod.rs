@@ -19,7 +19,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A larger file is no config: the largest of clusters are tens of megabytes.
+/// A larger file is not a config: those of the largest clusters are tens of megabytes.
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
 /// Check, translate, merge, render, build and apply Ignition configs

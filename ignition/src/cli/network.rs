@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// Check static networks, show what each host gets, and apply them on a live host.
 ///
-/// A list of hosts' networks is `static_network_config` as the service takes it, in JSON or YAML: for each host its NMState
-/// (`network_yaml`) and the MAC addresses of its interfaces (`mac_interface_map`). A file may hold the list, an infra-env with
-/// it, or the NMState of one host.
+/// A list of hosts' networks is `static_network_config` as the service accepts it, in JSON or YAML: for each host its NMState
+/// (`network_yaml`) and the MAC addresses of its interfaces (`mac_interface_map`). A file may contain the list, an
+/// infra-env with it, or the NMState of one host.
 #[derive(Debug, Args)]
 pub(super) struct Network {
     #[command(subcommand)]
@@ -45,8 +45,8 @@ impl Network {
 
 /// Print what each host of a list would get.
 ///
-/// Its MAC addresses, NetworkManager's keyfiles with logical names in them, and the kernel arguments that say the same. Keyfiles
-/// may hold keys. A list that breaks a rule of the service ends in an error that names host and interface.
+/// Its MAC addresses, NetworkManager's keyfiles with logical names in them, and the equivalent kernel arguments. Keyfiles
+/// may contain secret keys. If the list breaks a rule of the service, the error names host and interface.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network show networks.yaml\n  \
@@ -59,10 +59,10 @@ struct Show {
     json: bool,
 }
 
-/// Write the files a live ISO carries for its hosts.
+/// Write the files that a live ISO contains for its hosts.
 ///
-/// hostN/ directories with keyfiles, or with a policy for nmstatectl, and the map of MAC addresses. On the live host they lie
-/// in /etc/assisted/network.
+/// hostN/ directories with keyfiles, or with a policy for nmstatectl, and the map of MAC addresses. On the live host they
+/// are in /etc/assisted/network.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network files networks.yaml --to network\n  \
@@ -70,10 +70,10 @@ struct Show {
 struct Files {
     /// The list, or - for standard input
     file: PathBuf,
-    /// The directory to make them in
+    /// Directory to create them in
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// What they are: keyfiles, as before OpenShift 4.18, or policies
+    /// Kind of files: keyfiles, as before OpenShift 4.18, or policies
     #[arg(long, value_enum, default_value_t = FlowArgument::Keyfiles)]
     flow: FlowArgument,
 }
@@ -86,8 +86,8 @@ enum FlowArgument {
 
 /// Print the kernel arguments that configure a host's network in the initramfs.
 ///
-/// Those of dracut.cmdline(7), on one line. What they can't say is told on standard error. CoreOS systems bring the network up
-/// in the initramfs only when something needs it, or with rd.neednet=1.
+/// As in dracut.cmdline(7), on one line. What they can't express is listed on standard error. CoreOS systems bring the
+/// network up in the initramfs only when something needs it, or with rd.neednet=1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network kargs nmstate.yaml\n  \
@@ -103,11 +103,12 @@ struct KernelArguments {
     json: bool,
 }
 
-/// Give this machine the network of the host it is, before NetworkManager starts.
+/// Apply this machine's network settings, before NetworkManager starts.
 ///
-/// Finds the hosts whose map has a MAC address of this machine, gives their profiles the names interfaces have here, and
-/// writes them where NetworkManager looks; other profiles there are removed. Policies are made keyfiles, no nmstatectl is needed.
-/// Everything is planned first: an error leaves the directory as it was. A machine that is no host is left alone.
+/// Finds the hosts whose map has a MAC address of this machine, puts the names of this machine's interfaces into their
+/// profiles, and writes them where NetworkManager looks; other profiles there are removed. Policies are converted to
+/// keyfiles without nmstatectl. Everything is planned first: an error leaves the directory as it was. Does nothing on a
+/// machine that is not one of the hosts.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network apply --dry-run\n  \
@@ -116,16 +117,17 @@ struct Apply {
     /// The directory with the hosts' directories
     #[arg(long, value_name = "DIR", default_value = HOSTS_DIR)]
     from: PathBuf,
-    /// Where profiles go [default: /etc/NetworkManager/system-connections, in an initramfs /etc/coreos-firstboot-network]
+    /// Directory for profiles [default: /etc/NetworkManager/system-connections, in an initramfs
+    /// /etc/coreos-firstboot-network]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Where sysfs is
+    /// Path of sysfs
     #[arg(long, value_name = "DIR", default_value = "/sys")]
     sys: PathBuf,
     /// How long the names of interfaces must stay the same before they count, in seconds; a dry run never waits
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     stable: u64,
-    /// How long to wait for that, in seconds; then it goes on with the names there are
+    /// How long to wait for that, in seconds; then the current names count
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     limit: u64,
     /// Print what would be done and do nothing
@@ -199,7 +201,7 @@ impl Files {
             FlowArgument::Policy => Flow::Policy,
         };
         let Input::List(configs) = parse(&self.file, &read(&self.file)?)? else {
-            anyhow::bail!("{} is one host's NMState; files need a list that says whose it is", self.file.display());
+            anyhow::bail!("{} is the NMState of one host; files need a list with MAC addresses", self.file.display());
         };
         for file in network::files(&configs, flow)? {
             let path = self.to.join(file.path.trim_start_matches(HOSTS_DIR).trim_start_matches('/'));
@@ -215,7 +217,7 @@ impl KernelArguments {
         let hosts = load(&self.file)?;
         let count = hosts.len();
         let host = hosts.get(self.host);
-        let (state, map) = host.with_context(|| format!("there is no host{}: the list has {count}", self.host))?;
+        let (state, map) = host.with_context(|| format!("host{} does not exist: the list has {count}", self.host))?;
         let kargs = kargs(state, map);
         if self.json {
             return print_json(&kargs);
@@ -244,11 +246,11 @@ impl Apply {
         let target = self.to.as_deref().unwrap_or_else(|| apply::default_target());
         let err = &mut std::io::stderr();
         if !self.dry_run && self.wait()? == Settled::TimedOut {
-            writeln!(err, "interfaces were still changing after {} s; going on with those there are", self.limit)?;
+            writeln!(err, "interfaces were still changing after {} s; continuing with the current ones", self.limit)?;
         }
         let (hosts, passed_over) = apply::read_hosts(&self.from)?;
         for name in passed_over {
-            writeln!(err, "{name} has no {}: passed over", network::MAP_NAME)?;
+            writeln!(err, "{name} has no {}: skipped", network::MAP_NAME)?;
         }
         let plan = apply::plan(&hosts, &apply::interfaces(&self.sys)?)?;
         let remove = apply::stale(&plan, target)?;
@@ -263,9 +265,9 @@ impl Apply {
             writeln!(out, "none of {} hosts has a MAC address of this machine: nothing to do", hosts.len())?;
         }
         for host in &plan.hosts {
-            for told in &host.interfaces {
-                let name = told.name.as_deref().unwrap_or("not on this machine");
-                writeln!(out, "{}: {} ({}) is {name}", host.name, told.logical, told.mac)?;
+            for interface in &host.interfaces {
+                let name = interface.name.as_deref().unwrap_or("not on this machine");
+                writeln!(out, "{}: {} ({}) is {name}", host.name, interface.logical, interface.mac)?;
             }
         }
         let would = if self.dry_run { "would be " } else { "" };
@@ -319,7 +321,7 @@ fn parse(file: &Path, text: &[u8]) -> anyhow::Result<Input> {
             // As the service shows it.
             Value::String(text) => yaml::document(text.as_bytes(), MAX_FILE_BYTES)?,
             // The parser's own words may quote what it read, and so a key.
-            value => serde_norway::from_value(value).map_err(|_| anyhow::anyhow!("it is of another shape"))?,
+            value => serde_norway::from_value(value).map_err(|_| anyhow::anyhow!("it has another structure"))?,
         }))
     };
     let found = || -> anyhow::Result<Input> {
@@ -347,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_infra_envs_and_single_networks_are_told_apart() {
+    fn lists_infra_envs_and_single_networks_are_distinguished() {
         let list = r#"[{"network_yaml": "interfaces: []", "mac_interface_map": [{"mac_address": "a", "logical_nic_name": "b"}]}]"#;
         let quoted = serde_json::to_string(list).unwrap();
         let inputs = [

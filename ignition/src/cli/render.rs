@@ -6,13 +6,13 @@ use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Make one config of a config and all that it refers to.
+/// Combine a config and all that it refers to into one config.
 ///
 /// Fetches what `ignition.config.replace` and `ignition.config.merge` name, and what that names in turn, over http:, https: and
 /// from data: URLs, with the headers, hashes, timeouts, proxies and certificates of the configs, and merges it as Ignition does.
-/// The result refers to no other config. It goes to standard output, as compact JSON; what is fetched is told in the log.
+/// The result refers to no other config. Prints compact JSON; what is fetched is logged.
 ///
-/// Certificates and contents of files are not fetched into it.
+/// Certificates and contents of files are not included.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition render worker.ign > whole.ign\n  \
@@ -24,10 +24,10 @@ pub(super) struct Render {
     /// Fetch nothing from the network: data: URLs only
     #[arg(long)]
     offline: bool,
-    /// PEM bundle trusted for https:, beside the system's and those the config names; may be given again
+    /// PEM bundle trusted for https:, in addition to the system's and those the config names; repeatable
     #[arg(long, value_name = "FILE")]
     ca: Vec<PathBuf>,
-    /// How often a request that failed is made again; Ignition itself never ends
+    /// How often a failed request is retried; Ignition itself retries forever
     #[arg(long, value_name = "N", default_value_t = RETRIES)]
     retries: u32,
 }
@@ -37,7 +37,7 @@ impl Render {
         let mut ca_bundles = Vec::with_capacity(self.ca.len());
         for path in &self.ca {
             let pem = read(path)?;
-            anyhow::ensure!(api::http::has_certificate(&pem), "{} holds no PEM certificate", path.display());
+            anyhow::ensure!(api::http::has_certificate(&pem), "{} contains no PEM certificate", path.display());
             ca_bundles.push(pem);
         }
         let options =

@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Tell whether a config fits a live ISO, and what takes the room.
+/// Check whether a config fits a live ISO, and list its largest parts.
 ///
-/// A live ISO has 262144 bytes for the config, compressed. This prints how many the config takes packed, and its largest
-/// entries by their length inside the config. The exit status is 1 when it doesn't fit.
+/// A live ISO has 262144 bytes for the compressed config. Prints the packed size of the config, and its largest entries
+/// by their length inside the config. The exit status is 1 if it doesn't fit.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition size discovery.ign\n  \

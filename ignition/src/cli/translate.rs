@@ -6,10 +6,10 @@ use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Say the same in another version of the specification.
+/// Translate a config to another version of the specification.
 ///
-/// Upwards as Ignition does it; downwards only if nothing is lost, else the error names what would be. The config goes to standard
-/// output, as compact JSON.
+/// Upwards as Ignition does it; downwards only if nothing is lost, else the error names what would be lost. Prints
+/// compact JSON.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition translate --to 3.4.0 host.ign > host-3.4.ign")]
@@ -23,7 +23,7 @@ pub(super) struct Translate {
 
 fn version(text: &str) -> Result<Version, String> {
     let known = || Version::ALL.map(Version::name).join(", ");
-    Version::parse(text).map_err(|error| format!("{error}; known are {}", known()))
+    Version::parse(text).map_err(|error| format!("{error}; known versions: {}", known()))
 }
 
 impl Translate {

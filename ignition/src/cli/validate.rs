@@ -10,10 +10,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tell what is wrong with a config, as ignition-validate does.
+/// Check a config, as ignition-validate does.
 ///
-/// Specifications 3.0 to 3.6 and 3.7-experimental. Each finding is a line with its place; the exit status is 1 if Ignition would
-/// not take the config. Warnings alone are no failure.
+/// Specifications 3.0 to 3.6 and 3.7-experimental. Each finding is one line with its position; the exit status is 1 if
+/// Ignition would reject the config. Warnings alone are not a failure.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition validate host.ign\n  \
@@ -30,9 +30,9 @@ pub(super) struct Validate {
 #[derive(Debug, Serialize)]
 struct Verdict {
     schema: u32,
-    /// Whether Ignition takes it.
+    /// Whether Ignition accepts it.
     valid: bool,
-    /// What it says it is of, if that is known.
+    /// Its version, if that is known.
     version: Option<String>,
     /// Why it can't be read at all.
     error: Option<String>,

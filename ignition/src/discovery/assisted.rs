@@ -1,5 +1,6 @@
-//! The config of a live host in the shape that the service itself gives it (docs/compatibility.md#discovery-config): its units, paths,
-//! modes and encodings, for a base ISO and an agent's image as they are. What scripts and messages say is ours.
+//! The config of a live host in the shape that the service itself gives it (docs/compatibility.md#discovery-config): its
+//! units, paths, modes and encodings, for an unchanged base ISO and agent image. The texts of scripts and messages are
+//! ours.
 
 use super::{Discovery, units};
 use crate::data_url;
@@ -10,17 +11,17 @@ use crate::{BuildError, parts};
 use api::Secret;
 use std::fmt;
 
-/// Where the service's certificates lie on a host.
+/// Where the service's certificates are on a host.
 const CA_PATH: &str = "/etc/assisted-service/service-ca-cert.crt";
-/// Where a host keeps certificates that it trusts beside its own.
+/// Where a host has additional trusted certificates.
 const ANCHORS: &str = "/etc/pki/ca-trust/source/anchors";
-/// Where the certificates that users want trusted lie.
+/// Where the certificates that users want trusted are.
 pub(super) const TRUST_BUNDLE_PATH: &str =
     "/etc/pki/ca-trust/source/anchors/assisted-infraenv-additional-trust-bundle.pem";
 /// Time for the agent's image to be pulled.
 pub const AGENT_TIMEOUT_START_S: u32 = 600;
 
-/// What a live host is told beside what [`Discovery`] has.
+/// Settings of a live host besides [`Discovery`].
 #[derive(Clone)]
 pub struct Assisted {
     /// Credentials for image registries: one JSON object.
@@ -31,7 +32,7 @@ pub struct Assisted {
     pub company_ca_pem: Option<String>,
     /// Certificates that users want trusted, PEM.
     pub trust_bundle_pem: Option<String>,
-    /// Registries that stand in for others.
+    /// Registries that replace others.
     pub mirror: Option<Mirror>,
     pub ntp: Option<Ntp>,
     /// Network settings of hosts.
@@ -61,12 +62,12 @@ impl fmt::Debug for Assisted {
     }
 }
 
-/// Registries that stand in for others.
+/// Registries that replace others.
 #[derive(Clone, Default)]
 pub struct Mirror {
     /// containers-registries.conf(5).
     pub registries_conf: String,
-    /// What the mirror's certificate is checked against, PEM.
+    /// CA of the mirror's certificate, PEM.
     pub ca_pem: Option<String>,
     /// containers-policy.json(5).
     pub policy_json: Option<String>,
@@ -82,7 +83,7 @@ pub struct Ntp {
 /// Network settings of hosts.
 #[derive(Clone)]
 pub struct StaticNetwork {
-    /// How they are put into effect.
+    /// How they are applied.
     pub flow: Flow,
     /// Files of all hosts.
     pub files: Vec<NetworkFile>,
@@ -90,7 +91,7 @@ pub struct StaticNetwork {
     pub discovery_delay_s: u32,
 }
 
-/// The config of a live host, spec 3.1.0 unless an override says otherwise. [`Discovery::deliver_agent`] is not looked at: the
+/// The config of a live host, spec 3.1.0 unless an override says otherwise. [`Discovery::deliver_agent`] is ignored: the
 /// agent comes as the image that is its version.
 pub fn build<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Document<'a>, BuildError> {
     let mut config = parts::empty(Version::V3_1);
@@ -193,7 +194,7 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
         for (name, value) in proxy {
             profile.export(name, value)?;
         }
-        // Read as a decimal number: the service's own slip, which hosts show as 01204.
+        // Read as a decimal number: the service's own mistake, which hosts show as 01204.
         files.push(file("/etc/profile.d/proxy.sh", 644, Percent, profile.into_text().as_bytes()));
     }
     if let Some(ntp) = assisted.ntp.as_ref().filter(|_| has_sources(assisted)) {

@@ -1,4 +1,4 @@
-//! What the service's shape has, and under which conditions.
+//! What the service's shape contains, and under which conditions.
 
 use super::*;
 use crate::data_url;
@@ -190,7 +190,7 @@ fn time_sources_are_added_once_or_stand_alone() {
     }
 }
 
-/// A root with these interfaces, with hosts' settings, and with programs that take no time or tell how they were called.
+/// A root with these interfaces, with hosts' settings, and with programs that take no time or print how they were called.
 fn live_root(interfaces: &[(&str, &str)], settings: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let put = |path: &str, text: &str| put(dir.path(), path, text);

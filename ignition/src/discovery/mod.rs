@@ -1,5 +1,5 @@
-//! The config of a live host: it starts the agent, and tells it where the service is. [`build`] makes ours; [`assisted`] makes the
-//! one that the service itself would.
+//! The config of a live host: it starts the agent with the address of the service. [`build`] makes ours; [`assisted`]
+//! makes the one that the service itself would.
 
 pub mod assisted;
 pub mod ramdisk;
@@ -12,10 +12,10 @@ use crate::{BuildError, environment::Environment};
 use api::{InfraEnvId, Proxy, Secret};
 use std::fmt;
 
-/// Where the agent's settings lie. The agent.service of our own live ISO does nothing without this file.
+/// Where the agent's settings are. The agent.service of our own live ISO does nothing without this file.
 pub const ENVIRONMENT_PATH: &str = "/etc/landfall/agent.env";
 
-/// What a live host is told.
+/// Settings of a live host.
 #[derive(Clone, Default)]
 pub struct Discovery {
     /// Base URL of the service.
@@ -28,7 +28,7 @@ pub struct Discovery {
     pub insecure: bool,
     /// Certificates the service's own is checked against, PEM.
     pub ca_pem: Option<String>,
-    /// Sent with every request, when there is one.
+    /// Sent with every request, if set.
     pub token: Option<Secret>,
     /// Proxies of the environment.
     pub proxy: Proxy,
@@ -56,8 +56,8 @@ pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
     build_for_site(discovery, None)
 }
 
-/// The same with what its site needs: networks of hosts, which our own program applies; certificates to trust; time sources.
-/// Nothing else of `site` is looked at.
+/// The same with what its site needs: networks of hosts, which our own program applies; certificates to trust; time
+/// sources. The rest of `site` is ignored.
 pub fn build_for_site<'a>(
     discovery: &'a Discovery,
     site: Option<&'a assisted::Assisted>,
@@ -120,7 +120,7 @@ fn environment(discovery: &Discovery) -> Result<String, BuildError> {
     Ok(environment.into_text())
 }
 
-/// What programs read of proxies, empty if there is none. They disagree about the case, so both are there.
+/// The proxy variables of programs, empty without proxies. Programs disagree about the case, so both are set.
 fn proxy_variables(proxy: &Proxy) -> Vec<(&'static str, &str)> {
     let values = [&proxy.http_proxy, &proxy.https_proxy, &proxy.no_proxy];
     let names = [["HTTP_PROXY", "http_proxy"], ["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]];
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_told_and_secrets_stay_out_of_debug() {
+    fn settings_are_in_the_config_and_secrets_stay_out_of_debug() {
         let discovery = Discovery {
             insecure: true,
             ca_pem: Some("-----BEGIN CERTIFICATE-----\n".into()),

@@ -1,5 +1,5 @@
-//! What a live host needs before it has its root file system: an image that fetches it over the network carries these files in an
-//! archive of its own, behind its initramfs (docs/compatibility.md#minimal-iso-ramdisk).
+//! What a live host needs before it has its root file system: an image that fetches it over the network has these files
+//! in a separate archive, behind its initramfs (docs/compatibility.md#minimal-iso-ramdisk).
 
 use super::assisted::StaticNetwork;
 use super::{proxy_variables, units};
@@ -16,7 +16,7 @@ pub struct RamdiskFile {
     pub bytes: Vec<u8>,
 }
 
-/// The link that has the initramfs start what sets networks: where it is, and where it leads.
+/// The link that makes the initramfs start the network service: where it is, and where it leads.
 pub const LINK: (&str, &str) = (
     "etc/systemd/system/initrd.target.wants/pre-network-manager-config.service",
     "/etc/systemd/system/pre-network-manager-config.service",

@@ -19,7 +19,7 @@ ExecStart=semodule -i /root/assisted.pp
 WantedBy=multi-user.target
 ";
 
-/// Disks that the firmware booted from over iSCSI; most machines have none, which is no failure.
+/// Disks that the firmware booted from over iSCSI; most machines have none, which is not a failure.
 pub(super) const ISCSI_START: &str = "\
 [Unit]
 Description=Connect the iSCSI disks that the firmware knows
@@ -51,7 +51,7 @@ RestartSec=30
 WantedBy=multi-user.target
 ";
 
-/// The script is where the image's file system lets it be.
+/// The script is where the image's file system is writable.
 pub(super) const NTP: &str = "\
 [Unit]
 Description=Give chrony the time sources of this environment
@@ -66,7 +66,7 @@ ExecStart=/bin/sh -c 'for dir in /usr/local/bin /var/usrlocal/bin; do [ ! -x $$d
 WantedBy=multi-user.target
 ";
 
-/// What puts static network settings into effect.
+/// What applies static network settings.
 pub(super) fn network(flow: Flow, delay_s: u32) -> String {
     let order = match flow {
         Flow::Keyfiles => "Before=NetworkManager.service",

@@ -13,20 +13,20 @@ pub struct FetchError {
     pub source: FetchFault,
 }
 
-/// Why a resource did not come. Neither its bytes nor a query string are ever told.
+/// Why a resource did not come. Neither its bytes nor a query string are ever shown.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchFault {
     /// Not a URL.
     #[error("unable to parse url")]
     Url,
-    /// A place that only Ignition itself goes to, or nobody.
-    #[error("{scheme}: URLs are not supported here; http:, https: and data: ones are")]
+    /// A place that only Ignition supports, or nothing does.
+    #[error("{scheme}: URLs are not supported here; use http:, https: or data:")]
     Scheme {
         /// What stands before the colon.
         scheme: String,
     },
-    /// It would take the network.
-    #[error("it is on the network, and this is to be done without")]
+    /// It would need the network.
+    #[error("it is on the network, which must not be used")]
     Offline,
     /// A `data:` URL that can't be read.
     #[error(transparent)]
@@ -35,7 +35,7 @@ pub enum FetchFault {
     #[error("unable to parse HTTP header '{name}': a name is letters, digits and dashes, a value one line of text")]
     Header { name: String },
     #[error("the request failed: {0}")]
-    Transport(Told<ureq::Error>),
+    Transport(WithoutUrl<ureq::Error>),
     #[error("{0}")]
     Body(BodyError),
     #[error("resource not found (HTTP status 404)")]
@@ -52,7 +52,7 @@ pub enum FetchFault {
         count: u32,
     },
     /// The config's total time is up.
-    #[error("not there after {} s, which is all the time that timeouts.httpTotal gives", after.as_secs())]
+    #[error("not received after {} s, the limit set by timeouts.httpTotal", after.as_secs())]
     Total {
         after: Duration,
         /// What went wrong last.
@@ -66,17 +66,17 @@ pub enum FetchFault {
         unpacked: bool,
     },
     /// Packed in another way than with gzip.
-    #[error("invalid compression method '{method}': only gzip is known")]
+    #[error("invalid compression method '{method}': only gzip is supported")]
     Compression {
         /// What is asked for.
         method: String,
     },
     #[error("it can't be unpacked as gzip")]
     Gzip(#[source] io::Error),
-    /// A sum that is none.
-    #[error("the hash to verify it by is none: sha512- or sha256- and hexadecimal digits are")]
+    /// Not a valid hash.
+    #[error("its verification hash is not valid: expected sha512- or sha256- and hexadecimal digits")]
     Hash,
-    /// Other bytes than were to come.
+    /// Other bytes than expected.
     #[error("hash verification failed (calculated {calculated} but expected {expected})")]
     Mismatch {
         /// In hexadecimal.
@@ -84,16 +84,16 @@ pub enum FetchFault {
         /// In hexadecimal.
         expected: String,
     },
-    #[error("there is no PEM certificate in it")]
+    #[error("it contains no PEM certificate")]
     NoCertificate,
 }
 
 impl FetchFault {
-    /// Whether it may pass, as Ignition sees it: everything between us and the server, and the server's own faults. A certificate
-    /// nobody trusts stays so.
+    /// Whether it may pass, as Ignition sees it: everything between us and the server, and the server's own faults. An
+    /// untrusted certificate is not.
     pub(super) fn passes(&self) -> bool {
         match self {
-            Self::Transport(Told(error)) => match error {
+            Self::Transport(WithoutUrl(error)) => match error {
                 ureq::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
                 ureq::Error::Timeout(_)
                 | ureq::Error::HostNotFound
@@ -111,9 +111,9 @@ impl FetchFault {
 
 /// An HTTP client's error, without the URL that it may quote.
 #[derive(Debug)]
-pub struct Told<E>(pub(super) E);
+pub struct WithoutUrl<E>(pub(super) E);
 
-impl fmt::Display for Told<ureq::Error> {
+impl fmt::Display for WithoutUrl<ureq::Error> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             ureq::Error::BadUri(_) => f.write_str("bad URI"),

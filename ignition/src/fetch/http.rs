@@ -1,6 +1,6 @@
 //! http: and https:, with retries and redirects.
 
-use super::error::Told;
+use super::error::WithoutUrl;
 use super::{FetchFault, Fetcher, Location, url};
 use crate::model::Version;
 use api::{BodyFault, read_body};
@@ -13,17 +13,17 @@ use ureq::{
 /// Before the first retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// As many as Go follows if nobody tells it otherwise.
+/// As many as Go follows by default.
 const MAX_REDIRECTS: u32 = 10;
-/// A connection on which nothing comes for so long is given up, unless the config allows for more.
+/// A connection without data for this long is closed, unless the config allows for more.
 const SILENCE: Duration = Duration::from_secs(30);
 /// The same for a config that says that it will wait without end.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3600);
-/// What Go's client decides itself, whatever a program says.
+/// Headers that Go's client sets itself, whatever a program says.
 const NOT_SENT: [HeaderName; 4] = [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::TRAILER];
 
 impl Fetcher {
-    /// The body, as it comes. Tries again what may pass.
+    /// The body, still packed. Retries transient failures.
     pub(super) fn over_http(&self, location: &Location<'_>) -> Result<Vec<u8>, FetchFault> {
         if self.options.offline {
             return Err(FetchFault::Offline);
@@ -93,7 +93,7 @@ impl Fetcher {
         let request = request.config().timeout_global(left).build();
         request.call().map_err(|error| match (error, deadline) {
             (ureq::Error::Timeout(ureq::Timeout::Global), Some((_, after))) => FetchFault::Total { after, last: None },
-            (error, _) => FetchFault::Transport(Told(error)),
+            (error, _) => FetchFault::Transport(WithoutUrl(error)),
         })
     }
 
@@ -132,7 +132,7 @@ impl Fetcher {
     }
 }
 
-/// Ours, and the config's in their place where it has them.
+/// Ours, replaced by the config's where it has them.
 fn headers(location: &Location<'_>) -> Result<HeaderMap, FetchFault> {
     let mut headers = HeaderMap::new();
     for header in location.headers {

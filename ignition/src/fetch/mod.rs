@@ -1,7 +1,7 @@
 //! What a config refers to: other configs, certificates, contents of files (docs/compatibility.md#ignition-fetching).
 //!
-//! As Ignition fetches it, but for three things: we end after some retries, where Ignition goes on until the machine is switched
-//! off; no resource may be larger than the caller allows; and tftp:, s3:, gs: and arn: are left to Ignition.
+//! As Ignition fetches it, but for three things: we end after some retries, where Ignition continues until the machine is
+//! switched off; no resource may be larger than the caller allows; and tftp:, s3:, gs: and arn: are left to Ignition.
 
 mod error;
 mod http;
@@ -25,9 +25,9 @@ use std::{
     time::Duration,
 };
 
-/// How much a resource may have if the caller says nothing: more than the largest of configs.
+/// Size limit of a resource by default: more than the largest of configs.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// How often a request is made again if the caller says nothing.
+/// How often a request is retried by default.
 pub const RETRIES: u32 = 3;
 /// Ignition's own, until a config says otherwise.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub struct FetchOptions {
     pub ca_bundles: Vec<Vec<u8>>,
     /// Fetch nothing from the network.
     pub offline: bool,
-    /// How many bytes a resource may have, as it comes and unpacked.
+    /// How many bytes a resource may have, both packed and unpacked.
     pub max_bytes: u64,
     /// How often a request that failed is made again, 200 ms later, then 400, up to 5 s.
     pub retries: u32,
@@ -87,7 +87,7 @@ macro_rules! location_of {
 location_of!(Reference, Resource);
 
 impl Location<'_> {
-    /// For people: the URL without what may be secret in it.
+    /// For people: the URL without secrets.
     pub fn public_name(&self) -> String {
         let is_data = self.source.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:"));
         if is_data {
@@ -100,7 +100,7 @@ impl Location<'_> {
     }
 }
 
-/// What a config says of fetching.
+/// A config's settings for fetching.
 #[derive(Clone, PartialEq)]
 struct Settings {
     /// None for no limit.
@@ -129,7 +129,7 @@ impl Fetcher {
     }
 
     /// Fetches from now on as a config's `ignition` says: its timeouts, its proxies, and the certificates it trusts, which are
-    /// fetched. One that names no certificates leaves those named before.
+    /// fetched. One that names no certificates leaves those of earlier configs.
     pub fn configure(&mut self, ignition: &Ignition<'_>) -> Result<(), FetchError> {
         let timeouts = &ignition.timeouts;
         self.set(Settings {
@@ -154,7 +154,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// A client that knows them already is kept.
+    /// A client that has them already is reused.
     fn set(&mut self, settings: Settings) {
         if self.settings != settings {
             self.settings = settings;
@@ -171,7 +171,7 @@ impl Fetcher {
         Ok(pem)
     }
 
-    /// Fetches, unpacks and verifies. The bytes are the URL's own where that is a `data:` one with nothing encoded in it.
+    /// Fetches, unpacks and verifies. The bytes are borrowed from a `data:` URL with nothing encoded in it.
     pub fn fetch<'a>(&self, location: &Location<'a>) -> Result<Cow<'a, [u8]>, FetchError> {
         self.resource(location).map_err(|source| FetchError { resource: location.public_name(), source })
     }
@@ -232,8 +232,8 @@ fn len(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// What `packed` unpacks to. It is unpacked twice, the first time to nowhere: a few kilobytes may come to gigabytes, and none of them
-/// is held if they are too many.
+/// What `packed` unpacks to. It is unpacked twice, the first time only to count: a few kilobytes may unpack to gigabytes,
+/// which are not stored if they are too many.
 fn unpack(packed: &[u8], limit_bytes: u64) -> Result<Vec<u8>, FetchFault> {
     let decoder = || MultiGzDecoder::new(packed).take(limit_bytes.saturating_add(1));
     let unpacked_bytes = io::copy(&mut decoder(), &mut io::sink()).map_err(FetchFault::Gzip)?;

@@ -60,7 +60,7 @@ fn time_is_up_when_the_config_says_so() {
     hasty.set(Settings { header_timeout: Some(Duration::from_millis(20)), ..hasty.settings.clone() });
     let late = fetch(&hasty, "/late").unwrap_err();
     assert!(late.contains("the request failed: timeout: receive response"), "{late}");
-    let total = "not there after 1 s, which is all the time that timeouts.httpTotal gives";
+    let total = "not received after 1 s, the limit set by timeouts.httpTotal";
     let busy = fetch(&configured("\"httpTotal\":1", 100), "/busy").unwrap_err();
     assert!(busy.ends_with(&format!("{total}: failed to fetch resource (HTTP status 503)")), "{busy}");
     let late = fetch(&configured("\"httpTotal\":1,\"httpResponseHeaders\":0", 0), "/second").unwrap_err();

@@ -10,13 +10,13 @@ use crate::{BuildError, environment::Environment};
 use api::{HostId, InfraEnvId, Secret};
 use std::{fmt, net::IpAddr};
 
-/// Where the settings of the sign of life lie.
+/// Where the settings of the sign of life are.
 pub const ENVIRONMENT_PATH: &str = "/etc/landfall/node.env";
 
-/// What an installed host is told.
+/// Settings of an installed host.
 #[derive(Clone, Default)]
 pub struct HostConfig {
-    /// The config of its role, into which all else is merged: a control plane's or worker's, with all that is in it.
+    /// The config of its role, into which everything else is merged: a control plane's or worker's, with all that is in it.
     pub role_config: Option<Vec<u8>>,
     /// Its name; untouched when empty.
     pub hostname: String,
@@ -28,7 +28,7 @@ pub struct HostConfig {
     pub nodeip_hint: Option<IpAddr>,
     /// The pool of machines whose config it fetches in place of `worker`'s.
     pub pool: Option<String>,
-    /// Whether it was installed from a system on its own disk, which is to go.
+    /// Whether it was installed from a system on its own disk, which must be removed.
     pub persistent_boot: bool,
     /// The sign of life after the first boot.
     pub beacon: Option<Beacon>,
@@ -84,7 +84,7 @@ pub struct BeaconEnv {
     pub host_id: HostId,
     /// Whether the service's certificate goes unchecked.
     pub insecure: bool,
-    /// Sent with every request, when there is one.
+    /// Sent with every request, if set.
     pub token: Option<Secret>,
 }
 
@@ -113,7 +113,7 @@ pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
     Ok(config)
 }
 
-/// What this host alone has.
+/// This host's own settings.
 fn host_part(host: &HostConfig) -> Result<Document<'_>, BuildError> {
     let mut config = parts::empty(Version::V3_2);
     config.passwd.users.extend(parts::core_user(&host.ssh_authorized_key));
@@ -160,7 +160,7 @@ fn environment(env: &BeaconEnv, with_ca: bool) -> Result<String, BuildError> {
     Ok(environment.into_text())
 }
 
-/// Tried for ever, as nobody is there to start it again; the time-out ends an attempt that hangs.
+/// Retried forever, as no user is there to restart it; the time-out ends an attempt that hangs.
 const BEACON_UNIT: &str = "\
 [Unit]
 Description=Landfall: tell the service that this host has booted from its disk

@@ -58,7 +58,7 @@ pub(super) fn point_to_pool(config: &mut Document<'_>, pool: &str) -> Result<(),
     if is_found { Ok(()) } else { Err(missing()) }
 }
 
-/// With what removes the system that the host was installed from.
+/// Adds what removes the system that the host was installed from.
 pub(super) fn with_cleanup(config: Document<'_>) -> Document<'_> {
     let mut part = parts::empty(Version::V3_2);
     part.ignition.version = config.ignition.version.clone();
@@ -88,7 +88,7 @@ mod tests {
         let host = HostConfig { nodeip_hint: Some("fd00::1".parse().unwrap()), ..worker() };
         let config = build(&host).unwrap();
         assert_eq!(config.ignition.version, "3.2.0");
-        // Its name is no link any more.
+        // Its name is not a link any more.
         assert!(config.storage.links.is_empty() && config.storage.luks.len() == 1);
         let hint = &config.storage.files[1];
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
         let older = HostConfig { ignition_override: r#"{"ignition":{"version":"3.1.0"}}"#.into(), ..worker() };
         let error = build(&older).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert!(cause.starts_with("it is of version 3.1.0, which can't say all"), "{cause}");
+        assert!(cause.starts_with("it is of version 3.1.0, which can't express all"), "{cause}");
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             let error = build(&host).unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("no config is fetched from .../config/worker, whose place pool '{pool}' would take")
+                format!("no config is fetched from .../config/worker, which pool '{pool}' would replace")
             );
         }
     }
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn a_roles_config_that_cant_be_is_refused() {
         for (role, expected) in [
-            ("", "the role's config is of version missing, of which nothing is known"),
-            (r#"{"ignition":{"version":"9.0.0"}}"#, "the role's config is of version 9.0.0, of which nothing is known"),
+            ("", "the role's config is of the unknown version missing"),
+            (r#"{"ignition":{"version":"9.0.0"}}"#, "the role's config is of the unknown version 9.0.0"),
             ("[", "the role's config can't be used: error at line 0 col 0: unexpected end of JSON input"),
         ] {
             let host = HostConfig { role_config: Some(role.into()), ..worker() };

@@ -1,7 +1,7 @@
-//! JSON as Go's `encoding/json` reads it, with the place of every value: a config's errors are told by line and column.
+//! JSON as Go's `encoding/json` reads it, with the place of every value: a config's errors are given by line and column.
 //!
-//! The document is a flat list of [`Slot`]s beside its text: it costs 16 bytes for each value, strings are not copied but where
-//! they hold escapes, and depth costs neither stack to read nor to drop.
+//! The document is a flat list of [`Slot`]s beside its text: it costs 16 bytes for each value, strings are copied only if
+//! they contain escapes, and depth needs no stack to read or to drop.
 
 mod scan;
 
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Number,
     /// Without escapes.
     Plain,
-    /// With escapes, or with bytes that are no UTF-8.
+    /// With escapes, or with bytes that are not UTF-8.
     Escaped,
     Array,
     /// Keys and values in turn.
@@ -51,7 +51,7 @@ pub(crate) struct Document<'a> {
 pub(crate) enum JsonError {
     #[error("unexpected end of JSON input")]
     End,
-    /// A byte that may not be there.
+    /// A byte that is not allowed there.
     #[error("invalid character {} {}", quoted(*.found), context)]
     Character {
         /// The byte, or the first of the character.

@@ -56,7 +56,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The byte at hand may not be there.
+    /// The current byte is not allowed here.
     fn error(&self, context: &'static str) -> JsonError {
         match self.peek() {
             Some(found) => JsonError::Character { found, context, offset: self.at },
@@ -70,7 +70,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// One step in the array or object that is open last.
+    /// One step in the innermost open array or object.
     fn step(&mut self, slot: usize, expect: Expect) -> Result<(), JsonError> {
         match (expect, self.peek()) {
             (Expect::FirstItem | Expect::AfterItem, Some(b']'))
@@ -249,7 +249,7 @@ fn narrow(value: usize) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The text of a scanned string, between its quotes. What is no Unicode becomes U+FFFD.
+/// The text of a scanned string, between its quotes. What is not Unicode becomes U+FFFD.
 pub(super) fn unescape(source: &[u8]) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
@@ -273,7 +273,7 @@ pub(super) fn unescape(source: &[u8]) -> String {
     text
 }
 
-/// The character of `\uXXXX` at the start, or of two of them that are one's halves, and how many bytes that takes.
+/// The character of `\uXXXX` at the start, or of a surrogate pair of them, and how many bytes that takes.
 fn unicode(escape: &[u8]) -> (char, usize) {
     let unit = |at: usize| {
         let digits = escape.get(at..).filter(|rest| rest.starts_with(br"\u"))?.get(2..6)?;

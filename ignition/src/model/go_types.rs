@@ -34,7 +34,7 @@ pub(crate) fn type_name(root: &str, version: Version, path: &[Place<'_>], wanted
     match wanted {
         Wanted::Scalar(name) if !is_item => name.to_owned(),
         Wanted::Object if root == STUB => "struct { Version string }".to_owned(),
-        // The only list that is a type of its own.
+        // The only list with its own type.
         Wanted::List if field == "httpHeaders" => "types.HTTPHeaders".to_owned(),
         Wanted::List => format!("[]types.{}", element(version, section, path.len(), field)),
         Wanted::Scalar(_) | Wanted::Object => format!("types.{}", element(version, section, path.len(), field)),

@@ -61,7 +61,7 @@ parts! {
 
     /// `ignition.security.tls`.
     struct Tls<'a> {
-        /// Trusted beside the system's own.
+        /// Trusted in addition to the system's own.
         certificate_authorities: Vec<Reference<'a>> = "certificateAuthorities",
     }
 
@@ -89,7 +89,7 @@ parts! {
 
     struct HttpHeader<'a> {
         name: Text<'a> = "name",
-        /// Its value; none takes the parent's away.
+        /// Its value; none removes the parent's.
         value: Option<Text<'a>> = "value",
     }
 
@@ -179,7 +179,7 @@ parts! {
         /// Absolute.
         path: Text<'a> = "path",
         user: Owner<'a> = "user",
-        /// Put behind the contents, in order.
+        /// Appended to the contents, in order.
         append: Sequence<Resource<'a>> = "append",
         contents: Resource<'a> = "contents",
         /// Permission bits.
@@ -212,7 +212,7 @@ parts! {
         label: Option<Text<'a>> = "label",
         /// Its number; 0 takes the next.
         number: i64 = "number",
-        /// Make it as large as it should be.
+        /// Resize it to what it should be.
         resize: Option<bool> = "resize" since V3_2,
         /// False deletes it.
         should_exist: Option<bool> = "shouldExist",
@@ -220,7 +220,7 @@ parts! {
         /// Where it begins.
         start_mib: Option<i64> = "startMiB",
         type_guid: Option<Text<'a>> = "typeGuid",
-        /// Replace one that is not as it should be.
+        /// Replace one that differs.
         wipe_partition_entry: Option<bool> = "wipePartitionEntry",
     }
 
@@ -229,19 +229,19 @@ parts! {
         format: Option<Text<'a>> = "format",
         label: Option<Text<'a>> = "label",
         mount_options: Sequence<Text<'a>> = "mountOptions" since V3_1,
-        /// For making.
+        /// Options for creating it.
         options: Sequence<Text<'a>> = "options",
         /// Where it is mounted while files are written.
         path: Option<Text<'a>> = "path",
         uuid: Option<Text<'a>> = "uuid",
-        /// Make it anew in any case.
+        /// Recreate it in any case.
         wipe_filesystem: Option<bool> = "wipeFilesystem",
     }
 
     struct Luks<'a> {
-        /// What opens it by itself.
+        /// What opens it automatically.
         cex: Cex = "cex" since V3_5,
-        /// What opens it by itself.
+        /// What opens it automatically.
         clevis: Clevis<'a> = "clevis",
         device: Option<Text<'a>> = "device",
         /// Pass discards on.
@@ -253,10 +253,10 @@ parts! {
         /// Its name when open.
         name: Text<'a> = "name",
         open_options: Vec<Text<'a>> = "openOptions" since V3_4,
-        /// For making.
+        /// Options for creating it.
         options: Sequence<Text<'a>> = "options",
         uuid: Option<Text<'a>> = "uuid",
-        /// Make it anew in any case.
+        /// Recreate it in any case.
         wipe_volume: Option<bool> = "wipeVolume",
     }
 
@@ -264,9 +264,9 @@ parts! {
     struct Clevis<'a> {
         custom: ClevisCustom<'a> = "custom",
         tang: Vec<Tang<'a>> = "tang",
-        /// How many of them are enough.
+        /// How many of them suffice.
         threshold: Option<i64> = "threshold",
-        /// The machine's own.
+        /// The machine's TPM.
         tpm2: Option<bool> = "tpm2",
     }
 
@@ -290,7 +290,7 @@ parts! {
         devices: Vec<Text<'a>> = "devices",
         level: Option<Text<'a>> = "level",
         name: Text<'a> = "name",
-        /// For making.
+        /// Options for creating it.
         options: Sequence<Text<'a>> = "options",
         /// Members that wait.
         spares: Option<i64> = "spares",

@@ -46,7 +46,7 @@ impl<'a> Decoder<'a> {
         self.path.pop();
     }
 
-    /// Reading goes on, as Go's does; the first counts.
+    /// Reading continues, as Go's does; the first counts.
     pub(crate) fn mismatch(&mut self, value: Value<'_, '_>, wanted: Wanted) {
         if self.mismatch.is_some() {
             return;
@@ -91,7 +91,7 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     /// This as the parent of `child`, by Ignition's rules (docs/compatibility.md#ignition-merge).
     fn merge(self, child: Self) -> Self;
 
-    /// Whether it is as if it were not there.
+    /// Whether it counts as missing.
     fn is_unset(&self) -> bool;
 
     /// Its JSON.
@@ -100,7 +100,7 @@ pub(crate) trait Part<'a>: Clone + Default + PartialEq {
     /// Its own faults, then those of what is in it.
     fn walk(&self, _walk: &mut Walk<'_, '_>) {}
 
-    /// Entries that are there twice. `group` and `seen` are of the struct it is in.
+    /// Duplicate entries. `group` and `seen` are of the struct it is in.
     fn duplicates<'s>(&'s self, _group: &'static str, _seen: &mut Seen<'s>, _walk: &mut Walk<'_, '_>) {}
 
     /// Keys of `value` that mean nothing.
@@ -112,11 +112,11 @@ pub(crate) trait Check {
     fn check(&self, _walk: &mut Walk<'_, '_>) {}
 }
 
-/// An entry of a list that is told from others by a key.
+/// An entry of a list that is identified by a key.
 pub(crate) trait Keyed: Sized {
     fn key(&self) -> Cow<'_, str>;
 
-    /// This with what `child`, of the same key, says; None if that takes it away.
+    /// This with what `child`, of the same key, says; None if that removes it.
     fn merge_entry(self, child: Self) -> Option<Self>;
 }
 
@@ -256,7 +256,7 @@ fn write_list<'a, T: Part<'a>>(list: &[T], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Entries told apart by their keys.
+/// Entries identified by their keys.
 impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         decode_list(self, value, decoder);
@@ -316,7 +316,7 @@ impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
     }
 }
 
-/// Entries that may be there twice; a child's follow the parent's.
+/// Entries that may be repeated; a child's follow the parent's.
 #[derive(Clone, Default, PartialEq)]
 pub struct Sequence<T>(pub Vec<T>);
 

@@ -81,7 +81,7 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
             ),
         ),
         (
-            "keys of a user are told apart by their text",
+            "keys of a user are identified by their text",
             json!({"passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a", "b"]}]}}),
             json!({"passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["c", "a"]}, {"name": "me"}]}}),
             json!({"passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a", "b", "c"]}, {"name": "me"}]}}),
@@ -117,7 +117,7 @@ fn scalars_objects_and_lists_merge_as_in_ignition() {
             json!({"kernelArguments": {"shouldExist": ["b", "c"], "shouldNotExist": ["a"]}}),
         ),
         (
-            "configs to merge are told apart by source",
+            "configs to merge are identified by source",
             json!({"ignition": {"config": {"merge": [{"source": "http://a/"}], "replace": {"source": "http://r/", "compression": "gzip"}}}}),
             json!({"ignition": {"config": {"merge": [{"source": "http://b/"}, {"source": "http://a/", "compression": "gzip"}], "replace": {"source": "http://s/"}}}}),
             json!({"ignition": {"config": {"merge": [{"source": "http://a/", "compression": "gzip"}, {"source": "http://b/"}], "replace": {"source": "http://s/", "compression": "gzip"}}}}),

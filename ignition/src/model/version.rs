@@ -16,7 +16,7 @@ pub enum Version {
     V3_7,
 }
 
-/// Why a version is none.
+/// Why a version is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// Missing, or not three numbers.
@@ -30,7 +30,7 @@ impl Version {
     /// From the oldest on.
     pub const ALL: [Self; 8] =
         [Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5, Self::V3_6, Self::V3_7];
-    /// What new configs are best written in.
+    /// The version for new configs.
     pub const NEWEST_STABLE: Self = Self::V3_6;
 
     /// As it stands in a config.

@@ -1,4 +1,4 @@
-//! Why a static network can't be.
+//! Why a static network is not valid.
 
 use super::mac::MacError;
 use crate::yaml::YamlError;
@@ -15,7 +15,7 @@ pub enum NetworkError {
         /// Which bound it breaks.
         reason: YamlError,
     },
-    #[error("{found} hosts are more than {max}")]
+    #[error("{found} hosts, more than {max}")]
     TooManyHosts { found: usize, max: usize },
     /// Not NMState. The text is the library's, with the values of keys left out.
     #[error("host{host}: network_yaml is not NMState: {text}")]
@@ -24,8 +24,8 @@ pub enum NetworkError {
         /// What the library said.
         text: String,
     },
-    /// NMState that can't be had. The text is the library's, with the values of keys left out.
-    #[error("host{host}: network_yaml can't be made keyfiles: {text}")]
+    /// NMState that can't be applied. The text is the library's, with the values of keys left out.
+    #[error("host{host}: network_yaml can't be converted to keyfiles: {text}")]
     Keyfiles {
         host: usize,
         /// What the library said.
@@ -33,15 +33,19 @@ pub enum NetworkError {
     },
     #[error("host{host}: network_yaml names no interface, so nothing would be configured")]
     NoInterface { host: usize },
-    #[error("host{host}: two profiles would be the file {name}; give one of the interfaces another profile-name")]
+    #[error(
+        "host{host}: two profiles would have the file name {name}; give one of the interfaces another profile-name"
+    )]
     SameName { host: usize, name: String },
-    #[error("host{host}: the profile name {name:?} can't be a file name")]
+    #[error("host{host}: the profile name {name:?} is not a valid file name")]
     FileName { host: usize, name: String },
-    #[error("host{host}: mac_interface_map is empty; the host is found by at least one MAC address")]
+    #[error("host{host}: mac_interface_map is empty; add at least one MAC address, by which the host is found")]
     NoMac { host: usize },
     #[error("host{host}: mac_interface_map, interface {interface:?}")]
     Mac { host: usize, interface: String, source: MacError },
-    #[error("host{host}: {name:?} is not a logical interface name: 1 to 64 printing characters without / : and space")]
+    #[error(
+        "host{host}: {name:?} is not a logical interface name: expected 1 to 64 printable characters without / : and space"
+    )]
     Name { host: usize, name: String },
     #[error("host{host}: two interfaces of mac_interface_map are named {interface}")]
     SameInterface { host: usize, interface: String },
@@ -51,11 +55,11 @@ pub enum NetworkError {
     )]
     SameMac { host: usize, interface: String, mac: String, other_host: usize, other_interface: String },
     #[error(
-        "host{host}: interface {interface} is not in mac_interface_map, has no `identifier: mac-address` and no name the kernel \
-         gives one and the same interface, such as enp1s0: it could not be told on the host"
+        "host{host}: interface {interface} is not in mac_interface_map, has no `identifier: mac-address` and no \
+         predictable name such as enp1s0: the host could not identify it"
     )]
     Unmapped { host: usize, interface: String },
     /// The NMState library itself failed.
-    #[error("host{host}: the NMState library gave up on network_yaml: {text}")]
+    #[error("host{host}: the NMState library failed on network_yaml: {text}")]
     Library { host: usize, text: String },
 }

@@ -10,16 +10,16 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The main routing table.
 const MAIN_TABLE: u32 = 254;
 
-/// Kernel arguments, and what of the network they can't say.
+/// Kernel arguments, and what of the network they can't express.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Kargs {
-    /// In the order they are to be given.
+    /// In the order in which they must be given.
     pub arguments: Vec<String>,
     /// Sentences about what is left out or doubtful.
     pub notes: Vec<String>,
 }
 
-/// The arguments for a network whose interfaces `map` tells the MAC addresses of.
+/// The arguments for a network; `map` has the MAC addresses of its interfaces.
 pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
     let mut kargs = Kargs::default();
     let mut interfaces: Vec<&Interface> = state.network.interfaces.iter().filter(|one| one.is_up()).collect();
@@ -41,7 +41,7 @@ pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
         kargs.add(format!("nameserver={}", bracketed(server)));
     }
     if dns.flat_map(|dns| dns.search.iter().flatten()).next().is_some() {
-        kargs.note("DNS search domains have no argument");
+        kargs.note("no argument supports DNS search domains");
     }
     kargs
 }
@@ -49,7 +49,7 @@ pub fn kargs(state: &State, map: &[MacInterface]) -> Kargs {
 impl Kargs {
     fn add(&mut self, argument: String) {
         if argument.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"') {
-            self.note(&format!("{argument:?} would end in the middle on a command line"));
+            self.note(&format!("{argument:?} would be split on a command line"));
         } else {
             self.arguments.push(argument);
         }
@@ -59,7 +59,7 @@ impl Kargs {
         self.notes.push(text.to_owned());
     }
 
-    /// `ifname=`: who is who. An interface without a known address keeps the name it has.
+    /// `ifname=`: names by MAC address. An interface without a known address keeps its name.
     fn names(&mut self, interfaces: &[&Interface], ports: &BTreeSet<&str>, map: &[MacInterface]) {
         let mut used = ports.clone();
         for interface in interfaces {
@@ -73,13 +73,13 @@ impl Kargs {
             self.add(format!("ifname={name}:{}", mac.to_ascii_lowercase().replace('-', ":")));
             if name.strip_prefix("eth").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit())) {
                 self.note(&format!(
-                    "{name} is a name the kernel itself gives; renaming fails where another interface has it"
+                    "{name} is a name that the kernel assigns; renaming fails if another interface has it"
                 ));
             }
         }
     }
 
-    /// `bond=`, `bridge=`, `vlan=`; whether the interface will be there.
+    /// `bond=`, `bridge=`, `vlan=`; whether the interface will exist.
     fn device(&mut self, interface: &Interface) -> bool {
         let name = interface.name();
         let ports = interface.ports().unwrap_or_default().join(",");
@@ -100,7 +100,7 @@ impl Kargs {
             Interface::LinuxBridge(_) => self.add(format!("bridge={name}:{ports}")),
             Interface::Vlan(vlan) => {
                 let Some((base, id)) = vlan.vlan.as_ref().and_then(|v| Some((v.base_iface.as_deref()?, v.id))) else {
-                    self.note(&format!("{name} is left out: it is a VLAN of no interface"));
+                    self.note(&format!("{name} is left out: it is a VLAN without an interface"));
                     return false;
                 };
                 // The argument has no place for the id: it is read off the name.
@@ -109,13 +109,13 @@ impl Kargs {
                     self.add(format!("vlan={name}:{base}"));
                 } else {
                     self.note(&format!(
-                        "{name} is left out: an argument takes VLAN {id} only by a name like {base}.{id} or vlan{id}"
+                        "{name} is left out: an argument supports VLAN {id} only with a name like {base}.{id} or vlan{id}"
                     ));
                     return false;
                 }
             }
             other => {
-                self.note(&format!("{name} is left out: there is no argument for {}", other.iface_type()));
+                self.note(&format!("{name} is left out: no argument supports {}", other.iface_type()));
                 return false;
             }
         }
@@ -142,12 +142,12 @@ impl Kargs {
             fixed.extend(ip.addresses.iter().flatten());
         }
         if fixed.is_empty() && !self.arguments.iter().any(|argument| argument.starts_with(&format!("ip={name}:"))) {
-            // Said nothing of, it would be configured by DHCP.
+            // Without an argument it would be configured by DHCP.
             self.add(format!("ip={name}:off{mtu}"));
         }
         let mut gateways: BTreeSet<bool> = BTreeSet::new();
         for InterfaceIpAddr { ip, prefix_length, .. } in fixed {
-            // Each family's gateway is said once, with its first address.
+            // Each family's gateway is given once, with its first address.
             let gateway = if gateways.insert(ip.is_ipv4()) { gateway(name, *ip, routes) } else { "" };
             let mask = match ip {
                 IpAddr::V4(_) => netmask(*prefix_length).to_string(),
@@ -157,7 +157,7 @@ impl Kargs {
         }
     }
 
-    /// `rd.route=`, for what `ip=` doesn't say.
+    /// `rd.route=`, for what `ip=` doesn't express.
     fn routes(&mut self, routes: &[&RouteEntry], interfaces: &[&Interface]) {
         for route in routes {
             let destination = route.destination.as_deref().unwrap_or_default();
@@ -168,11 +168,11 @@ impl Kargs {
                 continue;
             };
             if let Some(table) = route.table_id.filter(|table| ![0, MAIN_TABLE].contains(table)) {
-                self.note(&format!("the route to {destination} is left out: it is of table {table}"));
+                self.note(&format!("the route to {destination} is left out: it is in table {table}"));
                 continue;
             }
             if route.metric.is_some_and(|metric| metric >= 0) {
-                self.note(&format!("the metric of the route to {destination} has no argument"));
+                self.note(&format!("no argument supports the metric of the route to {destination}"));
             }
             let base = interfaces.iter().map(|one| one.base_iface()).find(|base| base.name == name);
             let said = base.is_some_and(|base| {

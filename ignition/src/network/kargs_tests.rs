@@ -6,7 +6,7 @@ fn parse_kargs(yaml: &str) -> Kargs {
         .map(|(name, mac)| MacInterface { mac_address: mac.to_owned(), logical_nic_name: (*name).to_owned() })
         .collect();
     let mut kargs = kargs(&State::parse(0, yaml).unwrap(), &map);
-    kargs.notes.retain(|note| !note.contains("the kernel itself gives"));
+    kargs.notes.retain(|note| !note.contains("that the kernel assigns"));
     kargs
 }
 
@@ -43,9 +43,9 @@ dns-resolver: {config: {server: [192.0.2.1, '2001:db8::1'], search: [example.com
             "nameserver=[2001:db8::1]",
         ],
         &[
-            "the metric of the route to 10.9.0.0/16 has no argument",
-            "the route to 10.8.0.0/16 is left out: it is of table 7",
-            "DNS search domains have no argument",
+            "no argument supports the metric of the route to 10.9.0.0/16",
+            "the route to 10.8.0.0/16 is left out: it is in table 7",
+            "no argument supports DNS search domains",
         ],
     );
 }
@@ -69,7 +69,7 @@ fn bonds_vlans_and_bridges() {
             "ip=bond0:off",
             "ip=br0:auto6",
         ],
-        &["storage is left out: an argument takes VLAN 141 only by a name like bond0.141 or vlan141"],
+        &["storage is left out: an argument supports VLAN 141 only with a name like bond0.141 or vlan141"],
     );
 }
 
@@ -81,14 +81,14 @@ fn what_gives_addresses_and_who_is_meant() {
 - {name: enp9s0, type: ethernet, state: up, ipv6: {enabled: true, dhcp: true}}
 - {name: vx, type: vxlan, state: up, vxlan: {base-iface: enp9s0, id: 7, remote: 192.0.2.9}}",
         &["ifname=wan:52:54:00:00:00:0c", "ip=enp9s0:dhcp6", "ip=wan:dhcp"],
-        &["vx is left out: there is no argument for vxlan"],
+        &["vx is left out: no argument supports vxlan"],
     );
     // Nothing can slip a second argument in.
     let kargs = parse_kargs(
         "interfaces: [{name: 'a init=/x', type: bond, state: up, link-aggregation: {mode: 802.3ad, port: []}}]",
     );
     assert!(kargs.arguments.is_empty(), "{kargs:?}");
-    assert_eq!(kargs.notes[0], "\"bond=a init=/x::mode=802.3ad\" would end in the middle on a command line");
+    assert_eq!(kargs.notes[0], "\"bond=a init=/x::mode=802.3ad\" would be split on a command line");
 }
 
 #[test]

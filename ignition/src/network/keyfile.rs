@@ -8,14 +8,14 @@ pub struct Keyfile {
     pub text: String,
 }
 
-/// Keys a profile may hold stay out.
+/// Keys in a profile stay out.
 impl std::fmt::Debug for Keyfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keyfile").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Whether a directory can have a file of that name, and NetworkManager reads it: it passes over names with a leading dot.
+/// Whether a directory can have a file of that name, and NetworkManager reads it: it ignores names with a leading dot.
 pub(super) fn is_file_name(name: &str) -> bool {
     let len = name.len();
     (1..=255).contains(&len) && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c.is_control())

@@ -6,9 +6,9 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac([u8; 6]);
 
-/// A text that is no MAC address.
+/// A text that is not a MAC address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not a MAC address: six pairs of hexadecimal digits with a colon or a dash between them")]
+#[error("{found:?} is not a MAC address: expected six pairs of hexadecimal digits separated by colons or dashes")]
 pub struct MacError {
     /// What was there, its beginning.
     pub found: String,

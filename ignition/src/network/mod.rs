@@ -1,9 +1,9 @@
-//! Static networks: what a host's interfaces are to be, written as NMState, as files for the host and as kernel arguments.
+//! Static networks: settings of a host's interfaces, written as NMState, as files for the host and as kernel arguments.
 //!
-//! An infra-env lists its hosts' networks (`static_network_config`, docs/compatibility.md#static-network). Names of interfaces in them are
-//! logical: a host finds its entry, and the real names, by the MAC addresses of its interfaces. [`check`] holds a list against
-//! the service's rules, [`files`] makes the files the live ISO carries below `/etc/assisted/network`, [`apply`] is what the host
-//! does with them, [`kargs`] says the same to the initramfs.
+//! An infra-env lists its hosts' networks (`static_network_config`, docs/compatibility.md#static-network). Names of
+//! interfaces in them are logical: a host finds its entry, and the real names, by the MAC addresses of its interfaces.
+//! [`check`] checks a list by the service's rules, [`files`] makes the files that the live ISO has below
+//! `/etc/assisted/network`, [`apply`] is what the host does with them, [`kargs`] does the same for the initramfs.
 
 pub mod apply;
 mod error;
@@ -22,17 +22,17 @@ pub use state::State;
 use kernel::order;
 use serde::{Deserialize, Serialize};
 
-/// Where the files of all hosts lie on the live host.
+/// Where the files of all hosts are on the live host.
 pub const HOSTS_DIR: &str = "/etc/assisted/network";
 /// In each host's directory: a line `MAC=logical name` for each of its interfaces.
 pub const MAP_NAME: &str = "mac_interface.ini";
-/// Mode of every file made here: a network's configuration may hold keys.
+/// Mode of every file made here: a network's configuration may contain keys.
 pub const FILE_MODE: u32 = 0o600;
 
-/// What one host's network is to be: an entry of `static_network_config`.
+/// One host's network: an entry of `static_network_config`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostNetwork {
-    /// NMState. It may hold keys, so it is not in the debug output.
+    /// NMState. It may contain keys, so it is not in the debug output.
     #[serde(default)]
     pub network_yaml: String,
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct MacInterface {
     pub logical_nic_name: String,
 }
 
-/// How the files tell a host what to do.
+/// How the files configure a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// NetworkManager's own keyfiles, with logical names in them.
@@ -90,8 +90,8 @@ impl std::fmt::Debug for NetworkFile {
     }
 }
 
-/// The files that tell hosts their networks, in the order of the service: host by host, its networks and then its map. `configs`
-/// that break a rule are refused; none give no files.
+/// The files with the hosts' networks, in the order of the service: host by host, its networks and then its map. `configs`
+/// that break a rule are refused; without any there are no files.
 ///
 /// They go into a config as [`NetworkFile::ignition_file`] makes them, into an archive as they are.
 pub fn files(configs: &[HostNetwork], flow: Flow) -> Result<Vec<NetworkFile>, NetworkError> {

@@ -57,7 +57,7 @@ pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkE
     Ok(text)
 }
 
-/// An address that is given means that nothing else gives one, unless it says so: nmstatectl would leave what it finds.
+/// A static address disables automatic ones, unless they are enabled: nmstatectl would leave existing settings.
 fn settle_addresses(desired: &mut Value) {
     let interfaces = desired.get_mut("interfaces").and_then(Value::as_sequence_mut);
     for interface in interfaces.into_iter().flatten() {
@@ -103,7 +103,7 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// Why a policy can't be taken for plain NMState.
+/// Why a policy can't be converted to plain NMState.
 #[derive(Debug)]
 pub(super) enum ResolveError {
     /// No interface has the address.
@@ -112,7 +112,7 @@ pub(super) enum ResolveError {
     Shape(String),
 }
 
-/// The NMState of a policy, with each captured interface named as `find` says. What else NMPolicy can express is refused.
+/// The NMState of a policy, with each captured interface named as `find` says. Other NMPolicy expressions are refused.
 pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> Result<String, ResolveError> {
     let shape = |reason: &str| ResolveError::Shape(reason.to_owned());
     // With its captures, which the service adds.
@@ -135,7 +135,7 @@ pub(super) fn resolve<'a>(text: &str, find: impl Fn(Mac) -> Option<&'a str>) -> 
     let mut desired = policy.get("desiredState").cloned().ok_or_else(|| shape("it has no desiredState"))?;
     resolve_names(&mut desired, &|capture| {
         let mac =
-            captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("there is no capture {capture:?}")))?;
+            captures.get(capture).ok_or_else(|| ResolveError::Shape(format!("no capture {capture:?} is defined")))?;
         find(*mac).ok_or(ResolveError::NotHere(*mac))
     })?;
     serde_norway::to_string(&desired).map_err(|error| unreadable(error.into()))
@@ -152,8 +152,8 @@ fn resolve_names<'a>(
             };
             let capture =
                 inner.trim().strip_prefix("capture.").and_then(|rest| rest.strip_suffix(".interfaces.0.name"));
-            let capture =
-                capture.ok_or_else(|| ResolveError::Shape(format!("{:?} is not a name of a capture", inner.trim())))?;
+            let capture = capture
+                .ok_or_else(|| ResolveError::Shape(format!("{:?} is not the name of a capture", inner.trim())))?;
             *text = find(capture)?.to_owned();
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| resolve_names(item, find))?,

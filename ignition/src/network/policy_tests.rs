@@ -31,7 +31,7 @@ fn names_become_captures_and_nothing_else_does() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    // What the text leaves open is settled where an address family is on.
+    // What the text leaves open is set where an address family is enabled.
     let policy: Value = serde_norway::from_str(&text).unwrap();
     let interfaces = &policy["desiredState"]["interfaces"];
     assert_eq!((&interfaces[0]["ipv4"]["dhcp"], &interfaces[0]["ipv6"]["autoconf"]), (&false.into(), &false.into()));
@@ -65,7 +65,7 @@ fn policies_of_other_kinds_are_refused() {
         ("capture: {a: interfaces.name == \"eth0\"}\ndesiredState: {}", "the capture \\\"a\\\""),
         ("capture: {}", "no desiredState"),
         ("desiredState: {interfaces: [{name: '{{ capture.x.interfaces.0.name }}'}]}", "no capture \\\"x\\\""),
-        ("desiredState: {interfaces: [{name: '{{ capture.x.routes }}'}]}", "not a name of a capture"),
+        ("desiredState: {interfaces: [{name: '{{ capture.x.routes }}'}]}", "not the name of a capture"),
     ] {
         assert!(refused(text).contains(said), "{text}: {}", refused(text));
     }

@@ -9,10 +9,10 @@ const MAX_HOSTS: usize = 4096;
 /// A logical name is replaced on the host, so it need not fit the kernel's 15 characters; it becomes part of a file's name.
 const MAX_LOGICAL_CHARS: usize = 64;
 
-/// Holds `configs` against the rules; gives each host's network, read.
+/// Checks `configs` by the rules; gives each host's network, parsed.
 ///
-/// Every host has a MAC address; no two interfaces of any hosts have the same, no two of one host the same name; and every
-/// Ethernet interface can be told on the host.
+/// Every host has a MAC address; no two interfaces of any hosts have the same, no two of one host the same name; and
+/// every Ethernet interface can be identified on the host.
 pub fn check(configs: &[HostNetwork]) -> Result<Vec<State>, NetworkError> {
     if configs.len() > MAX_HOSTS {
         return Err(NetworkError::TooManyHosts { found: configs.len(), max: MAX_HOSTS });
@@ -48,7 +48,7 @@ pub fn check(configs: &[HostNetwork]) -> Result<Vec<State>, NetworkError> {
             }
         }
         let state = State::parse(host, &config.network_yaml)?;
-        let unmapped = state.network.interfaces.iter().find(|interface| !is_told(interface, &names));
+        let unmapped = state.network.interfaces.iter().find(|interface| !is_identifiable(interface, &names));
         if let Some(interface) = unmapped {
             return Err(NetworkError::Unmapped { host, interface: interface.name().chars().take(80).collect() });
         }
@@ -64,8 +64,8 @@ fn is_logical_name(name: &str) -> bool {
         && !name.contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace() || c.is_control())
 }
 
-/// Whether a host can tell which of its interfaces is meant. Those that aren't Ethernet are made by name.
-fn is_told(interface: &Interface, names: &BTreeSet<&str>) -> bool {
+/// Whether a host can identify the interface. Those that aren't Ethernet are created by name.
+fn is_identifiable(interface: &Interface, names: &BTreeSet<&str>) -> bool {
     let Interface::Ethernet(ethernet) = interface else {
         return true;
     };
@@ -133,7 +133,7 @@ mod tests {
             ),
             (
                 host(&"[".repeat(60_000), &[(B, "eth0")]),
-                "host1: the NMState is refused: it is nested too deeply: at most 128 lists and mappings may be in one another",
+                "host1: the NMState is refused: it is nested too deeply: at most 128 levels of lists and mappings are allowed",
             ),
         ] {
             let error = check(&[good.clone(), bad]).unwrap_err();
@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_told_by_map_by_identifier_or_by_name() {
-        for told in
+    fn an_interface_is_identified_by_map_by_identifier_or_by_name() {
+        for identifiable in
             ["enp1s0", "eno1", "enX0, identifier: name", "wan, identifier: mac-address, mac-address: 52:54:00:00:00:01"]
         {
-            let yaml = format!("interfaces: [{{name: {told}, type: ethernet, state: up}}]");
-            assert!(check(&[host(&yaml, &[(A, "eth0")])]).is_ok(), "{told}");
+            let yaml = format!("interfaces: [{{name: {identifiable}, type: ethernet, state: up}}]");
+            assert!(check(&[host(&yaml, &[(A, "eth0")])]).is_ok(), "{identifiable}");
         }
-        for untold in ["eth1", "en", "ent0", "xenp1s0"] {
-            let yaml = format!("interfaces: [{{name: {untold}, type: ethernet, state: up}}]");
-            assert!(matches!(check(&[host(&yaml, &[(A, "eth0")])]), Err(NetworkError::Unmapped { .. })), "{untold}");
+        for ambiguous in ["eth1", "en", "ent0", "xenp1s0"] {
+            let yaml = format!("interfaces: [{{name: {ambiguous}, type: ethernet, state: up}}]");
+            assert!(matches!(check(&[host(&yaml, &[(A, "eth0")])]), Err(NetworkError::Unmapped { .. })), "{ambiguous}");
         }
         // Made by name, whatever the name.
         assert!(check(&[host("interfaces: [{name: br7, type: linux-bridge, state: up}]", &[(A, "eth0")])]).is_ok());

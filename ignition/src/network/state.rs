@@ -1,5 +1,5 @@
-//! NMState, read and turned into keyfiles by the library that nmstatectl is made of, with what it leaves open closed: how much it
-//! is given, what its errors may tell, what becomes of a panic.
+//! NMState, read and turned into keyfiles by the library that nmstatectl is made of, with limits that it lacks: on the
+//! size of its input, on what its errors may show, on what a panic does.
 
 use super::keyfile::Keyfile;
 use super::{NetworkError, keyfile};
@@ -14,9 +14,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// The network of a real host is a tenth of this; the library's time grows with the square of the interfaces.
 pub(super) const MAX_YAML_BYTES: usize = 64 << 10;
-/// A second is much for the longest text that is read.
+/// A second is ample for the longest text that is read.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The library says more of what it could not read than anybody reads.
+/// The library's message about what it could not read may be very long.
 const MAX_TEXT_CHARS: usize = 600;
 /// Members whose values are keys: IEEE 802.1X, IPsec, MACsec.
 const SECRET_MEMBERS: [&str; 4] = ["password", "private-key-password", "psk", "mka-cak"];
@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-/// What the library makes of it. Another process asks it first: a panic of the library must not end this one.
+/// The library's result. Another process asks it first: a panic of the library must not end this one.
 fn guarded<T>(
     host: usize,
     secrets: &BTreeSet<String>,
@@ -96,7 +96,7 @@ fn guarded<T>(
         Ok(Attempt { failure: Some(said), .. }) => {
             Err(NetworkError::Library { host, text: without_secrets(&said, secrets) })
         }
-        // A step that is held to its rules may not fork; it is a process of its own already.
+        // A confined step may not fork; it is already a separate process.
         Ok(_) | Err(_) => Ok(ask()),
     }
 }

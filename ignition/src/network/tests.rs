@@ -186,7 +186,7 @@ fn profiles_that_are_no_files_or_one_file() {
     assert!(said.starts_with("host3: the profile name \"../../x.nmconnection\""), "{said}");
     let said =
         error(&format!("interfaces: [{{name: eth0, profile-name: a, {up}}}, {{name: eth1, profile-name: a, {up}}}]"));
-    assert!(said.starts_with("host3: two profiles would be the file a.nmconnection"), "{said}");
+    assert!(said.starts_with("host3: two profiles would have the file name a.nmconnection"), "{said}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn no_error_tells_a_key() {
     }
 }
 
-/// A network, changed at random: lines lost, doubled or moved in, words of others put in, bytes turned.
+/// A network, changed at random: lines lost, doubled or moved in, words of others inserted, bytes changed.
 fn mutated(rng: &mut fastrand::Rng) -> String {
     const WORDS: [&str; 16] = [
         "eth0",
@@ -253,7 +253,7 @@ fn mutated(rng: &mut fastrand::Rng) -> String {
 
 #[test]
 fn no_text_makes_the_library_or_us_panic() {
-    // Seen by whoever repeats it: a failure prints the seed.
+    // For repeating it: a failure prints the seed.
     let seed = 7;
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut good = 0;

@@ -1,8 +1,8 @@
 //! YAML from outside, within bounds.
 //!
-//! libyaml looks at every open bracket with each word it reads, and at every `%TAG` line with each further one, and what is built
-//! of a text follows its aliases: a megabyte can take minutes, and many gigabytes. So a text is gone through once before it is
-//! read, event by event, and refused at the first event beyond a bound.
+//! libyaml looks at every open bracket for each word it reads, and at every `%TAG` line for each further one, and the
+//! result of a text follows its aliases: a megabyte can take minutes and many gigabytes. So a text is scanned once before
+//! it is read, event by event, and refused at the first event beyond a bound.
 
 mod sys;
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use sys::{Event, Events};
 
-/// Collections in one another. The reader takes no more either.
+/// Depth of collections. The reader accepts no more either.
 pub const MAX_DEPTH: usize = 128;
 /// Collections, scalars and aliases of a short text; a longer one has a quarter of its bytes more.
 const MIN_NODES: usize = 10_000;
@@ -22,19 +22,19 @@ const MAX_DIRECTIVES: usize = 64;
 pub enum YamlError {
     #[error("it has {found} bytes, more than {max}")]
     TooLong { found: usize, max: usize },
-    #[error("it is nested too deeply: at most {max} lists and mappings may be in one another")]
+    #[error("it is nested too deeply: at most {max} levels of lists and mappings are allowed")]
     TooDeep { max: usize },
-    /// With what its aliases stand for.
-    #[error("it has too many values: at most {max}, aliases followed")]
+    /// With its aliases expanded.
+    #[error("it has too many values: at most {max}, with aliases followed")]
     TooManyValues { max: usize },
     #[error("its aliases repeat too much text: at most {max} bytes")]
     TooMuchText { max: usize },
-    /// It would have no end.
-    #[error("an alias in it stands for something that contains the alias")]
+    /// It would be endless.
+    #[error("an alias in it contains itself")]
     Endless,
     #[error("it has more than {max} %TAG lines")]
     TooManyDirectives { max: usize },
-    /// UTF-16, or none.
+    /// UTF-16, or not Unicode.
     #[error("it is not UTF-8")]
     Encoding,
     /// Not YAML, or not what is wanted.
@@ -74,7 +74,7 @@ pub fn document<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<T,
     Ok(serde_norway::from_slice(text)?)
 }
 
-/// Why a text is not read, in the parser's own words.
+/// Why a text is not read, in the parser's words.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum WordedError {
@@ -97,7 +97,7 @@ pub fn documents<T: DeserializeOwned>(text: &[u8], max_bytes: usize) -> Result<V
     read.collect()
 }
 
-/// What a part of a document comes to with its aliases followed.
+/// The size of a part of a document with its aliases followed.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     values: usize,
@@ -111,8 +111,8 @@ impl Extent {
     }
 }
 
-/// Refuses a text that would take a reader of YAML too long, or too much memory. A text that is not YAML passes: its reader stops
-/// where this did, and knows what to say.
+/// Refuses a text that would take a reader of YAML too long, or too much memory. A text that is not YAML passes: its
+/// reader stops at the same place, with the error.
 pub fn check(text: &[u8], max_bytes: usize) -> Result<(), YamlError> {
     if text.len() > max_bytes {
         return Err(YamlError::TooLong { found: text.len(), max: max_bytes });

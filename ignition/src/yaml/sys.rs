@@ -1,5 +1,5 @@
 //! libyaml's events, one at a time: the parsers above it read a whole document before they look at any of it.
-#![allow(unsafe_code)] // an interface that was C
+#![allow(unsafe_code)] // C interface
 
 use std::{ffi::CStr, marker::PhantomData, mem::MaybeUninit};
 use unsafe_libyaml_norway::{
@@ -32,7 +32,7 @@ impl<'a> Events<'a> {
         let mut parser = Box::new(MaybeUninit::<yaml_parser_t>::uninit());
         let len = u64::try_from(text.len()).unwrap_or(0);
         let is_over;
-        // SAFETY: the parser lies in a box of its own, and `text` outlives it by the lifetime of `Self`.
+        // SAFETY: the parser is in its own box, and `text` outlives it by the lifetime of `Self`.
         unsafe {
             is_over = !yaml_parser_initialize(parser.as_mut_ptr()).ok;
             yaml_parser_set_input_string(parser.as_mut_ptr(), text.as_ptr(), len);

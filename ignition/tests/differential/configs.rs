@@ -360,7 +360,7 @@ fn ignition(m: &mut Maker) -> Value {
     section
 }
 
-/// The version, now and then as nobody writes it.
+/// The version, sometimes in an unusual form.
 fn spelled(m: &mut Maker) -> String {
     let version = m.version;
     match m.rng.usize(0..60) {

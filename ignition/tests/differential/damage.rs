@@ -54,7 +54,7 @@ fn misspell(rng: &mut Rng, text: &str) -> String {
 /// A byte is missing, or is another.
 fn damage(rng: &mut Rng, text: &str) -> String {
     let at = rng.usize(0..text.len());
-    // What is wrong before the data of a URL is told in a library's words.
+    // Errors before the data of a URL are in a library's words.
     const HEADER_BYTES: usize = 24;
     if text.len() < HEADER_BYTES || text[..at].rfind("data").is_some_and(|start| at - start < HEADER_BYTES) {
         return text.to_owned();

@@ -69,7 +69,7 @@ impl Judge {
             "are not supported in spec versions older than 3.4.0",
             "are not supported or functional in spec versions older than 3.6.0",
         );
-        // What stands after a section's name may be secret, and is not told here.
+        // What follows a section's name may be secret, and is not shown here.
         if let Some((place, _)) = line.split_once(": found garbage after section name") {
             return format!("{place}: garbage");
         }
@@ -78,7 +78,7 @@ impl Judge {
         if line.starts_with("error at line") && !is_known {
             return line.split(": ").next().unwrap_or_default().to_owned();
         }
-        // What is wrong with base64 is told in a library's words.
+        // Errors of base64 are in a library's words.
         match line.split_once(": illegal base64 data").or(line.split_once(": the base64 of the data: URL")) {
             Some((place, _)) => format!("{place}: base64"),
             None => line,
@@ -115,7 +115,7 @@ fn validator() -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    let why = format!("{} is not there; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
+    let why = format!("{} is missing; name an ignition-validate in LANDFALL_IGNITION_VALIDATE", path.display());
     testkit::skip::because(why);
     None
 }

@@ -33,7 +33,7 @@ fn units(list: Value) -> Value {
     json!({"systemd": {"units": list}})
 }
 
-/// Those that Ignition carries out.
+/// Those that Ignition applies.
 pub(crate) fn good() -> Vec<Case> {
     let hi = json!({"source": "data:,hi"});
     let world = |hash: &str| json!({"source": "data:,hello%20world", "verification": {"hash": hash}});
@@ -370,7 +370,7 @@ pub(crate) fn good() -> Vec<Case> {
     ]
 }
 
-/// Those that it carries out since [`super::real::RULES_SINCE`].
+/// Those that it applies since [`super::real::RULES_SINCE`].
 pub(crate) fn newer() -> Vec<Case> {
     vec![
         ("group that is there", "3.0.0", groups(json!([{"name": "wheel"}]))),

@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What stays the same whoever applies a config.
+/// What stays the same for every config.
 pub(super) const TREE: &str = "
 d /etc 755 0 0
 d /etc/skel 755 0 0
@@ -76,7 +76,7 @@ d /proc 555 0 0
 d /tmp 1777 0 0
 ";
 
-/// Everything in the root, made anew.
+/// Everything in the root, recreated.
 pub(super) fn base(root: &Path) {
     for line in TREE.lines().filter(|line| !line.is_empty()) {
         let mut words = line.splitn(6, ' ');
@@ -155,7 +155,7 @@ pub(super) struct Real {
 }
 
 impl Real {
-    /// The program named by LANDFALL_IGNITION or unpacked below the target directory; None where it can't be had.
+    /// The program named by LANDFALL_IGNITION or unpacked below the target directory; None if it is not available.
     pub(super) fn find() -> Option<Self> {
         let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../target/vm/packages/ignition/usr/lib/dracut/modules.d/30ignition/ignition");
@@ -211,8 +211,12 @@ impl Real {
             .unwrap();
         let log = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert_ne!(output.status.code(), Some(99), "the mounts for Ignition failed: {log}");
-        let told = log.lines().filter(|line| line.starts_with("CRITICAL")).collect::<Vec<_>>().join("\n");
-        if output.status.success() { Ok(()) } else { Err(if told.is_empty() { log.into_owned() } else { told }) }
+        let critical = log.lines().filter(|line| line.starts_with("CRITICAL")).collect::<Vec<_>>().join("\n");
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(if critical.is_empty() { log.into_owned() } else { critical })
+        }
     }
 }
 

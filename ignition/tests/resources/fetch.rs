@@ -45,7 +45,7 @@ fn data_urls_need_no_network() {
     assert_eq!(fetch_with(&offline, &at("data:;base64,aGk=")), Ok("hi".into()));
     assert_eq!(fetch_with(&offline, &at("")), Ok(String::new()));
     let error = fetch_with(&offline, &at("http://user:hunter2@h/x?hunter2")).unwrap_err();
-    assert_eq!(error, "cannot fetch http://h/x: it is on the network, and this is to be done without");
+    assert_eq!(error, "cannot fetch http://h/x: it is on the network, which must not be used");
 }
 
 #[test]
@@ -68,7 +68,9 @@ fn the_hash_is_of_what_is_unpacked() {
         ["", "sha512", "sha512-00", "md5-d41d8cd98f00b204e9800998ecf8427e", &format!("sha256-{}", "g".repeat(64))]
     {
         assert!(
-            fetch(&Location { hash: Some(hash), ..at("data:,") }).unwrap_err().contains("the hash to verify it by")
+            fetch(&Location { hash: Some(hash), ..at("data:,") })
+                .unwrap_err()
+                .contains("its verification hash is not valid")
         );
     }
 }
@@ -90,7 +92,7 @@ fn what_is_not_gzip_is_not_unpacked() {
     let source = data_url::base64(&[gzip(b"hel"), gzip(b"lo")].concat());
     assert_eq!(fetch(&Location { compression: Some("gzip"), ..at(&source) }), Ok("hello".into()));
     let error = fetch(&Location { compression: Some("xz"), ..at("data:,") }).unwrap_err();
-    assert_eq!(error, "cannot fetch a data: URL: invalid compression method 'xz': only gzip is known");
+    assert_eq!(error, "cannot fetch a data: URL: invalid compression method 'xz': only gzip is supported");
 }
 
 #[test]
@@ -123,7 +125,7 @@ fn places_that_only_ignition_goes_to() {
         ["tftp://h/x?hunter2", "s3://b/k?hunter2", "gs://b/k", "arn:aws:s3:::b/hunter2", "oem:///x", "relative"]
     {
         let error = fetch(&at(source)).unwrap_err();
-        assert!(error.contains(": URLs are not supported here; http:, https: and data: ones are"), "{error}");
+        assert!(error.contains(": URLs are not supported here; use http:, https: or data:"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
     }
     let error = fetch(&at("http://[::1]a?hunter2")).unwrap_err();
@@ -200,8 +202,8 @@ fn what_passes_is_tried_again() {
         let found = server.requests().iter().filter(|request| request.path() == path).count();
         assert_eq!(found, requests, "{path}");
     }
-    let nobody = { Server::start(|_| ok("")).url("/") };
-    let error = fetch_with(&once, &at(&nobody)).unwrap_err();
+    let unreachable = { Server::start(|_| ok("")).url("/") };
+    let error = fetch_with(&once, &at(&unreachable)).unwrap_err();
     assert!(error.contains("the request failed: io: cannot connect to 127.0.0.1:"), "{error}");
     assert!(error.contains(": Connection refused"), "{error}");
 }
@@ -236,13 +238,13 @@ fn a_config_names_whom_to_trust() {
         assert_eq!(fetch_with(&trusting(&authorities).unwrap(), &at(&url)), Ok("secret".into()));
     }
     let mut fetcher = trusting(&from(ca)).unwrap();
-    // It stays trusted where a later config names nobody.
+    // It stays trusted if a later config names no CA.
     fetcher.configure(&parsed(r#"{"ignition":{"version":"3.1.0"}}"#).ignition).unwrap();
     assert_eq!(fetch_with(&fetcher, &at(&url)), Ok("secret".into()));
     let given = FetchOptions { ca_bundles: vec![ca.clone().into_bytes()], ..FetchOptions::default() };
     assert_eq!(fetch_with(&Fetcher::new(given), &at(&url)), Ok("secret".into()));
     let error = trusting(&from("hunter2")).err().unwrap();
-    assert_eq!(error, "cannot fetch a data: URL: there is no PEM certificate in it");
+    assert_eq!(error, "cannot fetch a data: URL: it contains no PEM certificate");
     let wrong = packed.replace(&sha512(bundle.as_bytes()), &sha512(b"x"));
     assert!(trusting(&wrong).err().unwrap().contains("hash verification failed"));
 }

@@ -14,14 +14,14 @@ use std::{
 };
 use testkit::http::{Server, ok, reply};
 
-/// Ignition, if it can be asked: it keeps its state below /run, where a mount of our own must cover the host's.
+/// Ignition, if available: its state is below /run, where our own mount must cover the host's.
 fn program() -> Option<PathBuf> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../target/vm/packages/ignition/usr/lib/dracut/modules.d/30ignition/ignition");
     let may_mount = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     let is_there = unpacked.is_file();
     if !(is_there && may_mount) {
-        testkit::skip::because("Ignition is not there (make setup unpacks it), or there are no mount namespaces");
+        testkit::skip::because("Ignition is missing (make setup unpacks it), or mount namespaces are not available");
         return None;
     }
     Some(unpacked)
@@ -298,7 +298,7 @@ fn configs_are_rendered_as_ignition_renders_them() {
             (ours, theirs) => panic!("{name}: we say {ours:#?}, Ignition {theirs:#?}"),
         }
     }
-    // This is the one that we refuse and Ignition does not: it goes on, but without any config at all.
+    // This is the one that we refuse and Ignition does not: it continues, but without any config at all.
     let forgetful =
         config("3.3.0", json!({"storage": {"files": [{"path": "/lost"}]}}), &[json!({"source": served.url("/empty")})]);
     assert!(ours(&forgetful).unwrap_err().contains("not a config (empty)"));

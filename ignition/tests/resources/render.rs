@@ -57,7 +57,7 @@ fn the_newest_version_is_that_of_all() {
     let old = json!({"ignition": {"version": "3.0.0", "config": {"merge": [data(&child)]}}});
     let expected = json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["a"]}});
     assert_eq!(render(&old), Ok(expected));
-    // Bits that mean nothing to the child's version must not come to mean something in the parent's.
+    // Bits without meaning in the child's version must not get one in the parent's.
     let file = json!([{"path": "/a", "mode": 0o4755}]);
     let child = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": file}});
     let new = json!({"ignition": {"version": "3.6.0", "config": {"merge": [data(&child)]}}});
@@ -133,7 +133,7 @@ fn errors_tell_the_way() {
         )
     );
     for (text, expected) in [
-        ("", "not a config (empty): Ignition would forget all the others, too, and go on without a config"),
+        ("", "not a config (empty): Ignition would drop all the others, too, and continue without a config"),
         (r#"{"ignition":{"version":"4.0.0"}}"#, "unsupported config version"),
         ("{", "config is not valid:\nerror at line 0 col 0: unexpected end of JSON input\n"),
     ] {
@@ -146,7 +146,7 @@ fn errors_tell_the_way() {
         render_with(offline, &config("root", json!({"replace": {"source": "http://h/x?hunter2"}}))).unwrap_err();
     assert_eq!(
         error,
-        "$.ignition.config.replace (http://h/x): cannot fetch http://h/x: it is on the network, and this is to be done without"
+        "$.ignition.config.replace (http://h/x): cannot fetch http://h/x: it is on the network, which must not be used"
     );
 }
 

@@ -162,7 +162,7 @@ fn what_a_file_must_not_say_is_refused_with_its_place() {
         ("- a", "invalid type: sequence"),
         ("append-karg: [", "did not find expected"),
         ("append-karg: [*a]", "unknown anchor"),
-        ("append-karg: &a [*a]", "an alias in it stands for something that contains the alias"),
+        ("append-karg: &a [*a]", "an alias in it contains itself"),
         (&"{a: ".repeat(10_000), "it is nested too deeply"),
     ] {
         let text = failure(&[file, "dest-device: /d"], &[]);

@@ -22,9 +22,9 @@ fn parse(text: &str) -> Result<Kubeconfig, ConfigError> {
 #[test]
 fn a_kubeconfig_is_bounded_before_it_is_parsed() {
     for (text, reason) in [
-        ("{a: ".repeat(10_000), "it is nested too deeply: at most 128 lists and mappings may be in one another"),
-        (format!("[{}]", "a,".repeat(300_000)), "it has too many values: at most 160000, aliases followed"),
-        ("- &a [*a]".to_owned(), "an alias in it stands for something that contains the alias"),
+        ("{a: ".repeat(10_000), "it is nested too deeply: at most 128 levels of lists and mappings are allowed"),
+        (format!("[{}]", "a,".repeat(300_000)), "it has too many values: at most 160000, with aliases followed"),
+        ("- &a [*a]".to_owned(), "an alias in it contains itself"),
         (" ".repeat((1 << 20) + 1), "it has 1048577 bytes, more than 1048576"),
         ("clusters: [secret".to_owned(), "it can't be read at line 1 column 12"),
     ] {

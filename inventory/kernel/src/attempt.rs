@@ -1,4 +1,4 @@
-//! Work that may end its process, such as a library that panics at damaged data: it is done in a forked one.
+//! Work that may end its process, such as a library that panics on damaged data: it is done in a forked process.
 
 use crate::fork;
 use nix::{
@@ -23,7 +23,7 @@ const DATA: u8 = b'D';
 const FAILED: u8 = b'F';
 const DONE: u8 = b'E';
 
-/// Where a process that attempts something reports.
+/// Where the forked process reports.
 static WORDS: OnceLock<File> = OnceLock::new();
 
 /// What became of it.
@@ -31,11 +31,11 @@ static WORDS: OnceLock<File> = OnceLock::new();
 pub struct Attempt {
     /// What the work wrote, up to its failure.
     pub output: Vec<u8>,
-    /// Why it did not come to its end.
+    /// Why it did not finish.
     pub failure: Option<String>,
 }
 
-/// Does the work in a process of its own, which is killed after `patience`. An error says that there is none to be had.
+/// Does the work in its own process, which is killed after `patience`. An error means that it could not be forked.
 pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Attempt> {
     report_panics();
     let (child, pipe) = fork::apart(|pipe| {
@@ -48,13 +48,13 @@ pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Resu
     })?;
     let deadline = Instant::now().checked_add(patience);
     let read = read(File::from(pipe), deadline);
-    // It may hold its end open, and do no more.
+    // It may hold its end open, and do nothing more.
     let is_late = !matches!(read, Ok((_, true))) && kill(child, Signal::SIGKILL).is_ok();
     let end = loop {
         match waitpid(child, None) {
             Err(Errno::EINTR) => {}
             _ if is_late => break format!("it took longer than {patience:?}"),
-            Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process ended by {signal}"),
+            Ok(WaitStatus::Signaled(_, signal, _)) => break format!("its process was ended by {signal}"),
             _ => break "its process ended early".to_owned(),
         }
     };
@@ -74,8 +74,8 @@ pub fn attempt(patience: Duration, work: impl FnOnce(&mut dyn Write) -> io::Resu
     Ok(attempt)
 }
 
-/// Sends a panic's text to the pipe, in a process that has one. The hook is set once, before a fork: a child that set it would wait for
-/// ever if another thread held the hook's lock at the fork.
+/// Sends a panic's text to the pipe, in a process that has one. The hook is set once, before a fork: a child that set it
+/// would wait forever if another thread held the hook's lock at the fork.
 fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -125,7 +125,7 @@ fn put(mut pipe: &File, tag: u8, bytes: &[u8]) -> io::Result<()> {
     pipe.write_all(&[&[tag][..], &len.to_le_bytes(), bytes].concat())
 }
 
-/// Output in parts, each of which is out when it was written: what follows may be the end.
+/// Output in parts, each of which is sent as soon as it is written: the process may end next.
 struct Parts<'a>(&'a File);
 
 impl Write for Parts<'_> {
@@ -161,7 +161,10 @@ mod tests {
             out.write_all(b"half")?;
             std::process::abort()
         });
-        assert_eq!(crashed, Attempt { output: b"half".to_vec(), failure: Some("its process ended by SIGABRT".into()) });
+        assert_eq!(
+            crashed,
+            Attempt { output: b"half".to_vec(), failure: Some("its process was ended by SIGABRT".into()) }
+        );
         let gone = failed(|_| fork::exit());
         assert_eq!(gone.failure.unwrap(), "its process ended early");
         let hung = attempt(Duration::from_millis(50), |out| {

@@ -171,7 +171,7 @@ impl Usage {
     pub fn read(root: &Root) -> io::Result<Self> {
         Ok(Self {
             mountinfo: mountinfo(root)?,
-            // A kernel without swap has no such file.
+            // A kernel without swap does not have this file.
             swaps: root.text("/proc/swaps", TABLE_BYTES).unwrap_or_default(),
             loops: root.list(BLOCK).into_iter().filter_map(|name| loop_device(root, name)).collect(),
             members: SEVERAL_DEVICES.iter().flat_map(|(kind, ..)| members(root, kind)).collect(),

@@ -1,4 +1,4 @@
-//! Work that can be stopped: a flag that everything long looks at.
+//! Work that can be stopped: a flag that everything long-running checks.
 
 use crate::clock::Clock;
 use nix::sys::signal::{SigSet, Signal};
@@ -38,7 +38,7 @@ impl Cancel {
         self.clock.slept()
     }
 
-    /// Asks everyone to stop, and ends all sleep.
+    /// Asks all work to stop, and ends all sleep.
     pub fn cancel(&self) {
         self.shared.flag.store(true, Ordering::Relaxed);
         drop(self.shared.sleepers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -75,8 +75,8 @@ impl Cancel {
         self.on(&[Signal::SIGINT, Signal::SIGTERM], Again::Leave)
     }
 
-    /// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT set the flag and do nothing else, however often they come: for work
-    /// that must put things in order before it ends. Otherwise like [`on_signals`](Self::on_signals).
+    /// From now on SIGINT, SIGTERM, SIGHUP and SIGQUIT set the flag and do nothing else, however often they come: for
+    /// work that must clean up before it ends. Otherwise like [`on_signals`](Self::on_signals).
     pub fn on_signals_in_order(&self) -> io::Result<()> {
         self.on(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT], Again::Wait)
     }
@@ -85,17 +85,17 @@ impl Cancel {
         let signals: SigSet = which.iter().copied().collect();
         signals.thread_block()?;
         let cancel = self.clone();
-        // Not joined: it waits for a signal that need not come, and ends with the process.
+        // Not joined: it waits for a signal that may never come, and ends with the process.
         thread::Builder::new().name("signals".into()).spawn(move || {
             while let Ok(signal) = signals.wait() {
                 match (cancel.is_cancelled(), again) {
                     (true, Again::Leave) => {
-                        tracing::warn!(%signal, "second signal, leaving at once");
+                        tracing::warn!(%signal, "second signal, exiting at once");
                         std::process::exit(1);
                     }
-                    (true, Again::Wait) => tracing::warn!(%signal, "already stopping; wait for it, please"),
-                    (false, Again::Leave) => tracing::warn!(%signal, "stopping; the signal again leaves at once"),
-                    (false, Again::Wait) => tracing::warn!(%signal, "stopping in good order"),
+                    (true, Again::Wait) => tracing::warn!(%signal, "already stopping; please wait"),
+                    (false, Again::Leave) => tracing::warn!(%signal, "stopping; a second signal exits at once"),
+                    (false, Again::Wait) => tracing::warn!(%signal, "stopping cleanly"),
                 }
                 cancel.cancel();
             }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The machine's clock, or one that moves only while somebody sleeps by it. Clones are the same clock.
+/// The machine's clock, or one that moves only while something sleeps by it. Clones are the same clock.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     simulated: Option<Simulated>,

@@ -132,7 +132,7 @@ pub fn scsi(
         info: 0,
     };
     // SAFETY: the lengths in the request are those of the three buffers, which outlive the call, and the kernel writes to no
-    // others; it keeps none of the pointers once it has returned.
+    // others; it holds none of the pointers once it has returned.
     unsafe { ioctl::sg_io(disk.as_raw_fd(), &raw mut request) }?;
     let missing = usize::try_from(request.residual).unwrap_or(0);
     Ok(ScsiReply {

@@ -20,7 +20,7 @@ use std::{
 const CAPABILITY_BITS: u8 = 64;
 /// `_LINUX_CAPABILITY_VERSION_3`.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
-/// More than any step opens: a leak ends in an error of its own, not in the host's.
+/// More than any step opens: a leak fails in the step, not on the host.
 const MAX_OPEN_FILES: u64 = 16_384;
 
 /// What a child may do and use.
@@ -30,7 +30,7 @@ pub struct Confinement {
     pub dies_with_us: bool,
     /// Bit n stands for capability n.
     pub capabilities: u64,
-    /// Memory of its own, bytes.
+    /// Its memory, bytes.
     pub memory_bytes: u64,
     /// For proc(5).
     pub oom_score_adj: u16,
@@ -54,10 +54,10 @@ struct CapabilityData {
     inheritable: u32,
 }
 
-/// Gives the child a session, and so a process group, of its own: a terminal's or a group's signals meant for us don't
-/// reach it, and one kill reaches all it starts. It and all it starts are held to `confinement` for good.
+/// Gives the child its own session, and so its own process group: signals meant for our terminal or group don't reach it,
+/// and one kill reaches all it starts. `confinement` applies to it and all it starts, permanently.
 ///
-/// Starting it fails where that can't be had: a step is not run with more power than it should have.
+/// Starting it fails if that is not possible: a step must not run with more power than it should have.
 pub fn confine(command: &mut Command, confinement: Confinement) {
     let us = std::process::id();
     let score = confinement.oom_score_adj.to_string();
@@ -106,7 +106,7 @@ fn write_file(path: &std::ffi::CStr, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Lowers a limit to `most`; one that is lower already stays.
+/// Lowers a limit to `most`; a lower one stays.
 fn limit(what: Resource, most: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(what)?;
     let most = hard.min(most);
@@ -115,11 +115,11 @@ fn limit(what: Resource, most: u64) -> io::Result<()> {
 
 /// Leaves the thread, and whatever it executes, at most the capabilities whose bits are set.
 ///
-/// Root gets all of the bounding set when it executes a program, so that is where they must go. Who may not change that set has
-/// no power to pass on: without CAP_SETPCAP it must be no more than what is kept.
-fn drop_capabilities(kept: u64) -> io::Result<()> {
+/// Root gets all of the bounding set when it executes a program, so that is where they must be removed. Without
+/// CAP_SETPCAP that set can't be changed, and must not exceed what is retained.
+fn drop_capabilities(allowed: u64) -> io::Result<()> {
     for number in 0..CAPABILITY_BITS {
-        if kept >> number & 1 == 1 {
+        if allowed >> number & 1 == 1 {
             continue;
         }
         // SAFETY: both only read numbers.
@@ -143,8 +143,8 @@ fn drop_capabilities(kept: u64) -> io::Result<()> {
         }
         for (data, shift) in data.iter_mut().zip([0, 32]) {
             // The low or the high half.
-            let kept = u32::try_from(kept >> shift & u64::from(u32::MAX)).unwrap_or_default();
-            data.permitted &= kept;
+            let allowed = u32::try_from(allowed >> shift & u64::from(u32::MAX)).unwrap_or_default();
+            data.permitted &= allowed;
             data.effective = data.permitted;
             data.inheritable = 0;
         }
@@ -155,7 +155,7 @@ fn drop_capabilities(kept: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Landlock's version (landlock_create_ruleset(2)); 0 where the kernel has none, or has it turned off.
+/// Landlock's version (landlock_create_ruleset(2)); 0 where the kernel has none, or has it disabled.
 pub fn landlock_version() -> i64 {
     const VERSION: libc::c_uint = 1;
     let (none, empty): (*const libc::c_void, libc::size_t) = (std::ptr::null(), 0);

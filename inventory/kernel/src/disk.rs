@@ -128,7 +128,7 @@ pub fn drop_cache(disk: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the disk that it may forget these bytes, which are whole sectors (`BLKDISCARD`).
+/// Tells the disk to discard these bytes, which are whole sectors (`BLKDISCARD`).
 pub fn discard(disk: &File, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];
     // SAFETY: the descriptor is open and the kernel reads two u64 from a live array of two.

@@ -24,8 +24,8 @@ pub enum VariableError {
     List { path: PathBuf, source: io::Error },
     #[error("cannot read the firmware's variable {name}")]
     Read { name: String, source: io::Error },
-    /// No attributes, or no end.
-    #[error("the firmware's variable {name} has {len} bytes, which cannot be")]
+    /// No attributes, or too long.
+    #[error("the firmware's variable {name} has an invalid length of {len} bytes")]
     Length {
         name: String,
         /// Bytes that were read.
@@ -39,10 +39,10 @@ pub enum VariableError {
 /// What the kernel's number means for a variable, and what to do.
 fn refusal(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EROFS) => "they are mounted read-only, or the kernel was told to leave them alone (efi=noruntime)",
-        Some(libc::ENOSPC) => "the firmware has no room; delete entries nobody needs in its set-up",
-        Some(libc::EINVAL) => "the firmware does not take it",
-        Some(libc::EIO) => "the firmware failed; it may do so until the next reboot",
+        Some(libc::EROFS) => "they are mounted read-only, or disabled on the kernel's command line (efi=noruntime)",
+        Some(libc::ENOSPC) => "the firmware has no space left; delete unused entries in its setup",
+        Some(libc::EINVAL) => "the firmware rejects it",
+        Some(libc::EIO) => "the firmware failed, and may fail until the next reboot",
         Some(libc::EPERM | libc::EACCES) => "not allowed: is efivarfs mounted, and is this root?",
         _ => "the kernel refuses",
     }
@@ -64,7 +64,7 @@ pub struct Variables {
 impl Variables {
     /// Those of the system at `root`; None if it was started by BIOS or by no firmware at all.
     pub fn open(root: &Path) -> Option<Self> {
-        // What systemd and efibootmgr go by, too. The directory of the variables may be missing while this one is there.
+        // systemd and efibootmgr check the same. The directory of the variables may be missing while this one exists.
         root.join("sys/firmware/efi").is_dir().then(|| Self { directory: root.join(DIRECTORY) })
     }
 
@@ -72,7 +72,7 @@ impl Variables {
         self.directory.join(format!("{name}-{GLOBAL}"))
     }
 
-    /// Names of all that the specification names, sorted.
+    /// All that the specification names, sorted.
     pub fn names(&self) -> Result<Vec<String>, VariableError> {
         let error = |source| VariableError::List { path: self.directory.clone(), source };
         let mut names = Vec::new();
@@ -85,7 +85,7 @@ impl Variables {
         Ok(names)
     }
 
-    /// A variable; None if there is none of that name.
+    /// A variable; None if it does not exist.
     pub fn read(&self, name: &str) -> Result<Option<Variable>, VariableError> {
         let error = |source| VariableError::Read { name: name.to_owned(), source };
         let file = match File::open(self.path(name)) {
@@ -111,7 +111,7 @@ impl Variables {
         bytes.extend(value);
         // Not truncated before: to efivarfs an empty file is a variable to be removed.
         let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(error)?;
-        // Each write(2) is a change of its own, so it must be one.
+        // Each write(2) is a separate change, so it must be one.
         let written = file.write(&bytes).map_err(error)?;
         if written != bytes.len() {
             return Err(error(ErrorKind::WriteZero.into()));
@@ -121,7 +121,7 @@ impl Variables {
         if file.metadata().map_err(error)?.len() > len { file.set_len(len).map_err(error) } else { Ok(()) }
     }
 
-    /// Removes a variable, if there is one.
+    /// Removes a variable, if it exists.
     pub fn delete(&self, name: &str) -> Result<(), VariableError> {
         let error = |source| VariableError::Change { action: "delete", name: name.to_owned(), source };
         let path = self.path(name);

@@ -33,7 +33,7 @@ const ETH_GSTRING_LEN: usize = 32;
 const DRVINFO_BYTES: usize = 196;
 const LINK_SETTINGS_BYTES: usize = 48;
 const LINK_MODE_WORDS_AT: usize = 15;
-/// No set of names is larger, and the kernel does not ask how many there is room for.
+/// No set of names is larger, and the kernel does not ask for the size of the buffer.
 const MAX_NAMES: usize = 1024;
 /// `MAX_ADDR_LEN`
 const ADDRESS_BYTES: u32 = 32;
@@ -73,7 +73,7 @@ pub fn permanent_address(interface: &str) -> io::Result<Vec<u8>> {
     Ok(reply.get(8..8 + len.min(32)).unwrap_or_default().to_vec())
 }
 
-/// `struct ethtool_link_settings` without its masks. The kernel first wants to hear how long they are.
+/// `struct ethtool_link_settings` without its masks. The kernel must first be given their length.
 pub fn link_settings(interface: &str) -> io::Result<Vec<u8>> {
     let reply = request(interface, &[ETHTOOL_GLINKSETTINGS], LINK_SETTINGS_BYTES)?;
     let wanted = reply.get(LINK_MODE_WORDS_AT).map_or(0, |byte| byte.wrapping_neg());

@@ -44,7 +44,7 @@ pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
         ForkResult::Parent { child } => Ok((child, ours)),
         ForkResult::Child => {
             close_all_but(theirs.as_raw_fd());
-            // To unwind would be to go on as the parent.
+            // Unwinding would continue as the parent.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| work(File::from(theirs))));
             // SAFETY: runs nothing of ours.
             unsafe { libc::_exit(0) }
@@ -54,12 +54,12 @@ pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
 
 /// Closes all descriptors that a child has from its parent but one: a reader that waits for the end of the parent's output must not
 /// wait for the child too, nor a reader of another child's pipe.
-fn close_all_but(kept: RawFd) {
+fn close_all_but(left_open: RawFd) {
     // SAFETY: the child is alone with its descriptors, and ends without using any other.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for standard in 0..3 {
-            if standard != kept && (null < 0 || libc::dup2(null, standard) < 0) {
+            if standard != left_open && (null < 0 || libc::dup2(null, standard) < 0) {
                 libc::close(standard);
             }
         }
@@ -72,8 +72,8 @@ fn close_all_but(kept: RawFd) {
                 }
             }
         };
-        close_range(3, libc::c_uint::try_from(kept.saturating_sub(1)).unwrap_or(0));
-        close_range(kept.saturating_add(1), libc::c_uint::MAX);
+        close_range(3, libc::c_uint::try_from(left_open.saturating_sub(1)).unwrap_or(0));
+        close_range(left_open.saturating_add(1), libc::c_uint::MAX);
     }
 }
 
@@ -123,8 +123,8 @@ pub fn end_with_this_thread(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Makes `command` run with `root` as its root directory; with `writable_boot` also with a mount table of its own, where /boot can
-/// be written to.
+/// Makes `command` run with `root` as its root directory; with `writable_boot` also with its own mount table, where /boot
+/// is writable.
 pub fn run_in_root(command: &mut Command, root: &Path, writable_boot: bool) {
     let root = CString::new(root.as_os_str().as_bytes());
     let prepare = move || {
@@ -153,8 +153,8 @@ fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Leaves behind a process that sleeps for `delay` and then reboots the machine: by systemd when it is PID 1, else, or
-/// when systemd does not manage, by reboot(2). The caller can report its end meanwhile.
+/// Starts a process that sleeps for `delay` and then reboots the machine: by systemd when it is PID 1, else, or when
+/// systemd does not manage to, by reboot(2). The caller can report its end meanwhile.
 pub fn reboot_later(delay: Duration, systemd: bool) -> io::Result<()> {
     let wait = timespec(delay);
     let patience = timespec(ORDERLY_SHUTDOWN);

@@ -95,7 +95,7 @@ pub fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<
         match poll(&mut [PollFd::new(node.as_fd(), PollFlags::POLLIN)], left) {
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
-            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply of the management controller")),
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply from the management controller")),
             Ok(_) => {
                 if let Some(reply) = receive(node.as_raw_fd(), id, netfn, command)? {
                     return Ok(reply);
@@ -103,7 +103,7 @@ pub fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<
             }
         }
         if sent.elapsed() >= LIMIT {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply of the management controller"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply from the management controller"));
         }
     }
 }

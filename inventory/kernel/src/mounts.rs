@@ -5,7 +5,7 @@ use crate::DevNumber;
 /// One line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// The major number is 0 for file systems without a device of their own, such as btrfs.
+    /// The major number is 0 for file systems without their own device, such as btrfs.
     pub device: DevNumber,
     /// The directory of the file system that is mounted, `/` for all of it.
     pub root: String,

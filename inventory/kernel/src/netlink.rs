@@ -42,7 +42,7 @@ pub enum NetlinkError {
     Io(#[from] io::Error),
     #[error("the answer exceeds {limit_bytes} bytes")]
     TooLong { limit_bytes: usize },
-    #[error("the answer holds a message of {len_bytes} bytes")]
+    #[error("the answer contains a message of {len_bytes} bytes")]
     Truncated { len_bytes: usize },
 }
 
@@ -55,7 +55,7 @@ impl From<Errno> for NetlinkError {
 /// Bounds of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The kernel answers at once; this ends the wait for one that never does.
+    /// The kernel answers at once; this ends the wait if it never does.
     pub timeout_s: i64,
     pub bytes: usize,
 }
@@ -246,7 +246,7 @@ pub(crate) mod tests {
                 Frame::End { inconsistent: false },
             ]
         );
-        // Without its last message the table goes on in another datagram.
+        // Without its last message the table continues in another datagram.
         assert_eq!(
             frames(&datagram[..datagram.len() - 20], 7).last(),
             Some(&Frame::Message { payload: b"x", inconsistent: true })

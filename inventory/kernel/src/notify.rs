@@ -15,8 +15,8 @@ use std::{
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 const MESSAGE: &[u8] = b"STOPPING=1";
 
-/// From now on `signal` first tells systemd that the agent stops; then it ends the process as ever, at once: nothing is worth
-/// saving.
+/// From now on `signal` first tells systemd that the agent stops; then it ends the process as usual, at once: nothing
+/// needs saving.
 pub fn announce_stop(signal: Signal, socket: &UnixDatagram) -> io::Result<()> {
     if SOCKET.load(Ordering::Relaxed) < 0 {
         let socket = socket.try_clone()?;

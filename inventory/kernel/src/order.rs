@@ -33,7 +33,7 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
 
 /// Moves to each place the item that belongs there: `from` says where it is.
 fn put<T>(items: &mut [T], mut from: Vec<usize>) {
-    // Each cycle of the permutation is gone round once.
+    // Each cycle of the permutation is followed once.
     for start in 0..items.len() {
         let mut at = start;
         while from[at] != start {

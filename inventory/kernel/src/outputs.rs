@@ -20,7 +20,7 @@ const CHUNKS: usize = 64;
 /// A line without an end is passed on in pieces of this size.
 const LINE_BYTES: usize = 8 << 10;
 
-/// The part of a stream that is kept. The rest is read and dropped, so that the program can end.
+/// The part of a stream that is stored. The rest is read and dropped, so that the program can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// This many bytes of its start.
@@ -39,7 +39,7 @@ struct Stream {
     pipe: Option<PipeReader>,
     keep: Keep,
     bytes: Vec<u8>,
-    /// More came than is kept.
+    /// More came than is stored.
     is_full: bool,
     /// The incomplete last line, where lines are relayed.
     line: Vec<u8>,
@@ -60,7 +60,7 @@ impl Outputs<2> {
         self
     }
 
-    /// Whether standard output was longer than the part that is kept.
+    /// Whether standard output was longer than the stored part.
     pub fn is_flooded(&self) -> bool {
         let [output, _] = &self.0;
         output.is_full
@@ -123,7 +123,7 @@ impl<const N: usize> Outputs<N> {
         self.0.iter().all(|stream| stream.pipe.is_none())
     }
 
-    /// The kept part of each.
+    /// The stored part of each.
     pub fn texts(self) -> [String; N] {
         self.0.map(|stream| String::from_utf8_lossy(&stream.bytes).into_owned())
     }
@@ -226,12 +226,12 @@ mod tests {
         assert_eq!(shell(script, Outputs::apart([Keep::End(99); 2]).unwrap()), ["a\nc\n", "b\n"]);
         assert_eq!(shell(script, Outputs::merged(Keep::End(99)).unwrap()), ["a\nb\nc\n"]);
         assert_eq!(shell(script, Outputs::errors(Keep::Start(99)).unwrap()), ["b\n"]);
-        // What it leaves behind is not waited for.
+        // Processes that it leaves running are not waited for.
         assert_eq!(shell("sleep 60 & echo left", Outputs::merged(Keep::End(99)).unwrap()), ["left\n"]);
     }
 
     #[test]
-    fn a_flood_is_read_and_not_kept() {
+    fn a_flood_is_read_and_not_stored() {
         let script = "echo begin; yes | head -c 1000000; echo end";
         let [end] = shell(script, Outputs::merged(Keep::End(1000)).unwrap());
         assert!(end.len() == 1000 && end.ends_with("y\nend\n"), "{end}");

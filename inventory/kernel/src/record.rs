@@ -1,4 +1,4 @@
-//! What was read of a machine, so that a capture holds exactly that.
+//! What was read of a machine, so that a capture contains exactly that.
 
 use crate::order::Gather;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The file of a capture that tells which files could not be read, and why: a line each, errno and path.
+/// The file of a capture that lists the files that could not be read, and why: a line each, errno and path.
 pub const REFUSED: &str = "/landfall/refused";
 
 /// An entry of the tree that was looked at.

@@ -24,7 +24,7 @@ const MAX_DEPTH: usize = 64;
 /// Entries of one directory. The largest are the memory blocks of a machine with many terabytes.
 const MAX_ENTRIES: usize = 200_000;
 
-/// A sysfs attribute is a page at most: most files are read into this much of the stack, and kept in as much as they have.
+/// A sysfs attribute is a page at most: most files are read into this much of the stack, and stored in as much as they need.
 const FIRST_READ_BYTES: usize = 4096;
 
 /// Longest list of files that a captured machine refused to read.
@@ -67,7 +67,7 @@ impl Root {
         Ok(root)
     }
 
-    /// Keeps all that is read from now on.
+    /// Records all that is read from now on.
     pub fn recording(mut self) -> Self {
         self.recorder = Some(Recorder::default());
         self
@@ -78,7 +78,7 @@ impl Root {
         self.recorder
     }
 
-    /// What keeps what is read, where something does.
+    /// What records the reads, if anything does.
     pub fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }
@@ -117,7 +117,7 @@ impl Root {
     }
 
     /// Opens by a single call, where the kernel itself keeps the path below the root (Linux 5.6) and the entries on the way
-    /// need not be recorded. `None` where that can't be had; errors are about the path.
+    /// need not be recorded. `None` where that is not available; errors are about the path.
     fn at_once(&self, path: &Path, flags: OFlag) -> Option<io::Result<OwnedFd>> {
         if self.recorder.is_some() || !self.refused.is_empty() {
             return None;
@@ -158,7 +158,7 @@ impl Root {
         self.attribute(path)?.parse().ok()
     }
 
-    /// Names in a directory, sorted; empty when there is none. Names that are not UTF-8 are left out.
+    /// Names in a directory, sorted; empty if it is missing. Names that are not UTF-8 are left out.
     pub fn list(&self, path: impl AsRef<Path>) -> Vec<String> {
         let path = path.as_ref();
         match self.try_list(path) {
@@ -193,7 +193,7 @@ impl Root {
         }
         names.sort_unstable();
         if let Some(found) = found.filter(|_| self.recorder.is_some()) {
-            // What is listed has to be there on a replay, read or not.
+            // What is listed must exist on a replay, read or not.
             for name in &names {
                 let _ = self.follow(&found.path.join(name), false);
             }
@@ -201,12 +201,12 @@ impl Root {
         Ok(names)
     }
 
-    /// Whether there is a directory of that name, links followed.
+    /// Whether a directory of that name exists, links followed.
     pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
         self.handle(path.as_ref()).and_then(|handle| has_type(handle.as_fd(), SFlag::S_IFDIR)).unwrap_or(false)
     }
 
-    /// Whether there is something of that name, links followed.
+    /// Whether anything of that name exists, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.handle(path.as_ref()).is_ok()
     }
@@ -242,7 +242,7 @@ impl Root {
         Some(absolute)
     }
 
-    /// Whether there is a block device node of that name.
+    /// Whether a block device node of that name exists.
     pub fn is_block_device(&self, path: &Path) -> bool {
         self.handle(path).and_then(|handle| has_type(handle.as_fd(), SFlag::S_IFBLK)).unwrap_or(false)
     }
@@ -311,7 +311,7 @@ impl Root {
     }
 }
 
-/// A handle to read by, that neither waits nor takes a terminal.
+/// A handle for reading that neither blocks nor takes a terminal.
 const READ: OFlag = OFlag::O_RDONLY.union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
 
 fn not_regular() -> io::Error {
@@ -358,7 +358,7 @@ fn kind(fd: &OwnedFd) -> Kind {
     }
 }
 
-/// Puts the names of a path before those that remain; `.` and slashes are dropped, `..` is kept.
+/// Puts the names of a path before those that remain; `.` and slashes are dropped, `..` stays.
 fn push_front(todo: &mut VecDeque<OsString>, path: &Path) {
     for part in path.components().rev() {
         match part {

@@ -1,7 +1,7 @@
 //! Messages of rtnetlink(7): requests for links, addresses and routes, and the entries that answer them. Pure.
 //!
-//! Only the attributes that somebody asks for are decoded, and one that can't be is as if it were not there: a kernel that changes
-//! one it does not know well must not cost the entire interface. A route is lost with it, since it would lead elsewhere.
+//! Only the attributes that are used are decoded, and one that can't be decoded counts as missing: an attribute that a
+//! kernel changes must not cost the entire interface. A route is lost with it, since it would lead elsewhere.
 
 use crate::netlink::{Request, attributes, u32_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -114,7 +114,7 @@ pub fn main_routes(family: Family) -> Request {
     request
 }
 
-/// Asks which way packets to an address go.
+/// Asks for the route of packets to an address.
 pub fn route_to(destination: IpAddr) -> Request {
     let mut request = routes();
     request.body[0] = Family::of(destination).number();
@@ -247,7 +247,7 @@ pub struct Route {
     pub is_local: bool,
     /// Leads nowhere: blackhole, unreachable, prohibit, throw.
     pub is_dead_end: bool,
-    /// An answer of the kernel's to itself, not an entry of the table.
+    /// A cached answer of the kernel, not an entry of the table.
     pub is_cached: bool,
 }
 

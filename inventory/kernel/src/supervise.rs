@@ -1,4 +1,4 @@
-//! A process that is started again when it crashes. Its supervisor is what it was forked from, and does nothing else.
+//! A process that is started again when it crashes. Its supervisor is its parent, and does nothing else.
 #![allow(unsafe_code)]
 
 use crate::fork;
@@ -19,13 +19,13 @@ const PASSED_ON: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP,
 /// Between a crash and the next start; twice as long after each crash that follows soon.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A process that lived for so long did not crash at its start.
+/// A process that lived this long did not crash at its start.
 const LONG_LIFE: Duration = Duration::from_secs(60);
 
 /// Which process this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supervised {
-    /// The one that works, after so many that crashed.
+    /// The one that works, after this many crashes.
     Worker(u32),
     /// The supervisor of one that ended with this exit code, which is 128 and the signal's number where a signal ended it.
     Ended(i32),
@@ -38,7 +38,7 @@ pub fn supervise(mut crashed: impl FnMut(Signal, Duration)) -> io::Result<Superv
     let mut signals: SigSet = PASSED_ON.into_iter().collect();
     signals.add(Signal::SIGCHLD);
     let before = signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    // Whoever started us may ignore it, and then nobody would hear of a child's end.
+    // Our parent may have ignored it, and then a child's end would not be noticed.
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler of ours is involved.
     unsafe { sigaction(Signal::SIGCHLD, &default) }?;
@@ -81,7 +81,7 @@ fn ended_by(signal: Signal) -> i32 {
     128 + signal as i32
 }
 
-/// The next of these signals, which are blocked; none when none comes in time.
+/// The next of these signals, which are blocked; `None` if none comes in time.
 fn next(signals: &SigSet, patience: Option<Duration>) -> io::Result<Option<Signal>> {
     // SAFETY: all zero is a valid timespec.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };

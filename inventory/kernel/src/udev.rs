@@ -1,12 +1,12 @@
-//! udev's database, where there is one: `E:KEY=VALUE` and `S:LINK` lines in a file a device (sd-device.c).
+//! udev's database, if it exists: `E:KEY=VALUE` and `S:LINK` lines in a file a device (sd-device.c).
 
 use crate::{DevNumber, Root};
 use std::collections::BTreeMap;
 
 const MAX_ENTRY_BYTES: usize = 256 << 10;
 
-/// What udev knows of a device; empty without udev. Entries hold some sixty properties, and machines have thousands of disks: only
-/// the wanted ones are kept.
+/// What udev knows of a device; empty without udev. Entries hold some sixty properties, and machines have thousands of
+/// disks: only the wanted ones are stored.
 #[derive(Clone, Debug, Default)]
 pub struct Udev {
     wanted: &'static [&'static str],
@@ -32,7 +32,7 @@ impl Udev {
         Self { wanted, properties, links, is_known: true }
     }
 
-    /// Whether there is an entry at all.
+    /// Whether an entry exists at all.
     pub fn is_known(&self) -> bool {
         self.is_known
     }

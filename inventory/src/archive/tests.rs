@@ -1,4 +1,4 @@
-//! Archives that are captures, and such that are not.
+//! Archives that are captures, and others.
 
 use super::*;
 use proptest::{collection::vec, prelude::*, sample::Index};
@@ -183,7 +183,7 @@ proptest! {
         prop_assert!(unpack(file(&bytes).path()).is_err());
     }
 
-    /// A sum is made right again, or nothing behind it would be reached.
+    /// The checksum is corrected, or nothing behind it would be reached.
     #[test]
     fn a_damaged_archive_gives_no_more_than_it_holds(changes in vec((any::<Index>(), any::<u8>()), 0..8), mends in any::<bool>()) {
         let mut tar = Vec::new();

@@ -3,8 +3,8 @@
 use kernel::commands::{self, Direction, NvmeAdmin, ScsiReply};
 use std::{fs::File, io, time::Duration};
 
-/// What the kernel gives a device for one command: its own default. A shorter time would end in a reset of the device, by a
-/// program that only wants to look; who asks loses patience before.
+/// What the kernel gives a device for one command: its own default. A shorter time would make the kernel reset a device
+/// that we only inspect; our own time limit ends before.
 const COMMAND_MS: u32 = 60_000;
 /// `DID_TIME_OUT`, and the driver byte of the same meaning.
 const TIMED_OUT: u16 = 3;
@@ -29,7 +29,7 @@ fn scsi(disk: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
     if reply.host_status == TIMED_OUT || reply.driver_status & 0xf == DRIVER_TIMEOUT {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply to a SCSI command"));
     }
-    // With sense data of "recovered" or "no" error the command was done: that is how ATA results are told.
+    // With sense data of "recovered" or "no" error the command was done: ATA results are reported this way.
     let key = sense_key(&reply.sense);
     let is_done = reply.status == 0 || (reply.status == CHECK_CONDITION && matches!(key, Some((0 | 1, _))));
     if reply.host_status != 0 || !is_done {
@@ -106,11 +106,11 @@ pub(super) fn ata_smart_thresholds(disk: &File) -> io::Result<Vec<u8>> {
     ata_sector(disk, ATA_SMART, SMART_READ_THRESHOLDS, [0, 0x4f, 0xc2])
 }
 
-/// A command that reads one sector, by ATA PASS-THROUGH (16) (SAT-4 12.2.2). A disk that sleeps is not asked: most wake up
-/// for it, which takes longer than there is patience and wears them.
+/// A command that reads one sector, by ATA PASS-THROUGH (16) (SAT-4 12.2.2). A disk that sleeps is not asked: most wake
+/// up for it, which takes longer than the time limit and wears them.
 fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
     if is_asleep(disk)? {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and is not woken"));
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and was not woken"));
     }
     let mut data = vec![0; ATA_SECTOR_BYTES];
     // PIO data-in; the length is the sector count, in blocks, from the device.
@@ -122,7 +122,7 @@ fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Resul
     Ok(data)
 }
 
-/// CHECK POWER MODE (ACS-4 7.3) does not wake it. A bridge that does not tell the result is taken to be awake.
+/// CHECK POWER MODE (ACS-4 7.3) does not wake it. A bridge that does not report the result counts as awake.
 fn is_asleep(disk: &File) -> io::Result<bool> {
     // No data, and the registers wanted afterwards.
     let cdb = [0x85, 3 << 1, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ATA_CHECK_POWER_MODE, 0];

@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// Runs in a network namespace of its own, where `pair0` and `pair1` are a virtual cable and `tap0` is a tap device. It ends
+/// Runs in its own network namespace, where `pair0` and `pair1` are a virtual cable and `tap0` is a tap device. It ends
 /// with the thread.
 fn in_namespace(test: fn(&Root)) {
     let exists = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -48,11 +48,11 @@ fn drivers_are_those_of_ethtool() {
                 assert_eq!(name, "lo", "the loopback device alone has no driver");
                 continue;
             };
-            let (found, told) = (ethtool::parse_driver(&reply), ethtool_fields(&format!("-i {name}")));
-            assert_eq!(found.name.as_deref(), Some(told["driver"].as_str()));
+            let (found, printed) = (ethtool::parse_driver(&reply), ethtool_fields(&format!("-i {name}")));
+            assert_eq!(found.name.as_deref(), Some(printed["driver"].as_str()));
             let empty_or = |text: Option<String>| text.unwrap_or_default();
-            assert_eq!(empty_or(found.version), told["version"], "{name}");
-            assert_eq!(empty_or(found.firmware), told["firmware-version"].replace("N/A", ""), "{name}");
+            assert_eq!(empty_or(found.version), printed["version"], "{name}");
+            assert_eq!(empty_or(found.firmware), printed["firmware-version"].replace("N/A", ""), "{name}");
         }
     });
 }
@@ -65,8 +65,8 @@ fn features_are_those_of_ethtool() {
             let names = root.ask(&Question::FeatureNames { interface: name.to_owned() }).unwrap();
             let states = root.ask(&Question::Features { interface: name.to_owned() }).unwrap();
             let features = ethtool::parse_features(&names, &states);
-            let told = ethtool_fields(&format!("-k {name}"));
-            // The tool has names of its own for what it also sums up.
+            let printed = ethtool_fields(&format!("-k {name}"));
+            // The tool has its own names for what it also sums up.
             let own = [
                 ("rx-gro", "generic-receive-offload"),
                 ("tx-generic-segmentation", "generic-segmentation-offload"),
@@ -81,10 +81,10 @@ fn features_are_those_of_ethtool() {
             for feature in &features {
                 let theirs =
                     own.iter().find(|(kernel, _)| *kernel == feature.name).map_or(&*feature.name, |(_, tool)| tool);
-                let Some(told) = told.get(theirs) else { continue };
+                let Some(printed) = printed.get(theirs) else { continue };
                 let state = if feature.is_on { "on" } else { "off" };
-                assert_eq!(told.split(' ').next(), Some(state), "{name}: {}", feature.name);
-                assert_eq!(told.contains("[fixed]"), feature.is_fixed, "{name}: {}: {told}", feature.name);
+                assert_eq!(printed.split(' ').next(), Some(state), "{name}: {}", feature.name);
+                assert_eq!(printed.contains("[fixed]"), feature.is_fixed, "{name}: {}: {printed}", feature.name);
                 compared += 1;
             }
             assert!(features.len() > 40 && compared > features.len() - 5, "{compared} of {}", features.len());
@@ -99,10 +99,10 @@ fn links_and_permanent_addresses() {
     in_namespace(|root| {
         let settings = root.ask(&Question::LinkSettings { interface: "pair0".to_owned() }).unwrap();
         let settings = ethtool::parse_link_settings(&settings).unwrap();
-        let told = ethtool_fields("pair0");
-        assert_eq!((settings.duplex, told["Duplex"].as_str()), (Some("full"), "Full"));
-        assert_eq!((settings.port, told["Port"].as_str()), (Some("twisted pair"), "Twisted Pair"));
-        assert_eq!((settings.is_autonegotiating, told["Auto-negotiation"].as_str()), (Some(false), "off"));
+        let printed = ethtool_fields("pair0");
+        assert_eq!((settings.duplex, printed["Duplex"].as_str()), (Some("full"), "Full"));
+        assert_eq!((settings.port, printed["Port"].as_str()), (Some("twisted pair"), "Twisted Pair"));
+        assert_eq!((settings.is_autonegotiating, printed["Auto-negotiation"].as_str()), (Some(false), "off"));
         let address = root.ask(&Question::PermanentAddress { interface: "pair0".to_owned() }).unwrap();
         assert_eq!(ethtool::parse_address(&address), None, "{}", run("ethtool", "-P pair0"));
         let flags = root.ask(&Question::PrivateFlagNames { interface: "pair0".to_owned() });

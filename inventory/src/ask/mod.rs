@@ -1,5 +1,5 @@
-//! Facts that no file tells: a kernel table, a page of a disk, a reply of the management controller. One question has one
-//! answer in bytes, which a capture keeps as a file, so that all that is made of them is the same on a replay.
+//! Facts that no file has: a kernel table, a page of a disk, a reply of the management controller. One question has one
+//! answer in bytes, which a capture stores as a file, so that a replay gives the same results.
 
 mod commands;
 mod devices;

@@ -1,9 +1,9 @@
-//! Answers within a time. A device that hangs holds up neither the others nor the inventory: it is given up and not asked
-//! again.
+//! Answers within a time. A device that hangs holds up neither the others nor the inventory: it is abandoned and not
+//! asked again.
 //!
-//! Each device is asked by a process of its own. What waits in a driver, even for the closing of a disk, can be killed but not
-//! buried, and a process does not end before its last thread: were it one of ours, whoever waits for us would wait for the
-//! disk too. So it stays behind alone.
+//! Each device is asked by its own process. What waits in a driver, even for the closing of a disk, can be killed but
+//! does not end, and a process ends only after its last thread: with a thread of ours, our parent would wait for the disk
+//! too. So only that process stays behind.
 
 use super::{
     Question, devices,
@@ -28,17 +28,17 @@ use std::{
 
 /// For one answer. A healthy disk answers within milliseconds, one that has to spin up within seconds.
 const LIMIT: Duration = Duration::from_secs(3);
-/// Devices that are asked at the same time, not counting those that keep us waiting for longer than `BUSY`.
+/// Devices that are asked at the same time, not counting those that have not answered for longer than `BUSY`.
 const WORKERS: usize = 8;
 const BUSY: Duration = Duration::from_millis(250);
-/// Processes that wait at the same time or were given up to devices that hang. Those end when their device does.
+/// Processes that wait at the same time or were abandoned to devices that hang. Those end when their device does.
 const MAX_WAITING: usize = 128;
 
-/// Asks the running system, and remembers what hung.
+/// Asks the running system, and records what hung.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     stuck: Mutex<BTreeSet<String>>,
-    /// Processes that have said all they had to say.
+    /// Processes that have sent all their answers.
     ended: Mutex<Vec<Pid>>,
 }
 
@@ -91,7 +91,7 @@ impl Patience {
                 match Asker::start(device, open, questions, answer) {
                     Ok(asker) => askers.push(asker),
                     Err((error, open)) => {
-                        tracing::warn!(%error, "cannot start a process to ask a device with");
+                        tracing::warn!(%error, "cannot start a process to query a device");
                         open.into_iter().for_each(|index| answers[index] = Some(Err(error.kind().into())));
                     }
                 }
@@ -112,9 +112,9 @@ impl Patience {
             });
         }
         if !queue.is_empty() {
-            tracing::warn!(devices = queue.len(), "too many devices hang: the rest is not asked");
+            tracing::warn!(devices = queue.len(), "too many devices hang: the rest are skipped");
         }
-        let unasked = || Err(io::Error::new(io::ErrorKind::TimedOut, "not asked, since too many devices hang"));
+        let unasked = || Err(io::Error::new(io::ErrorKind::TimedOut, "skipped, because too many devices hang"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(unasked)).collect()
     }
 
@@ -123,7 +123,7 @@ impl Patience {
             device = asker.device,
             limit_s = limit.as_secs(),
             facts = asker.open.len(),
-            "does not answer and is left alone: what only it can tell is missing"
+            "does not answer and is skipped: facts that only it has are missing"
         );
         // It may wait where no signal reaches it.
         let _ = kill(asker.process, Signal::SIGKILL);
@@ -170,7 +170,7 @@ impl Asker {
         }
     }
 
-    /// Takes what there is of answers; false when there will be no more.
+    /// Takes the available answers; false when there will be no more.
     fn listen(&mut self, answers: &mut [Option<Answer>]) -> bool {
         let mut bytes = [0; 4096];
         let error = loop {
@@ -190,20 +190,20 @@ impl Asker {
                 return false;
             }
         };
-        let told = || Err(io::Error::new(error, "the process that asked the device has ended without an answer"));
-        self.open.drain(..).for_each(|index| answers[index] = Some(told()));
+        let ended = || Err(io::Error::new(error, "the process that queried the device ended without an answer"));
+        self.open.drain(..).for_each(|index| answers[index] = Some(ended()));
         false
     }
 }
 
-/// Until one of them says something, its time is over, or there is room for another.
+/// Waits until one of them answers, its time is over, or there is room for another.
 fn wait(askers: &[Asker], limit: Duration, others_wait: bool) {
     let left = askers.iter().map(|asker| {
         let waited = asker.heard.elapsed();
         let left = limit.saturating_sub(waited);
         if others_wait && waited < BUSY { left.min(BUSY - waited) } else { left }
     });
-    // Rounded up, or the last millisecond would be spent in a circle.
+    // Rounded up, or the last millisecond would be a busy loop.
     let left = left.min().unwrap_or_default() + Duration::from_millis(1);
     let mut pipes: Vec<_> = askers.iter().map(|asker| PollFd::new(asker.pipe.as_fd(), PollFlags::POLLIN)).collect();
     // An interrupted wait is a short one.
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// `hang…` never answers, `fail…` refuses, `die…` ends without a word, all others give their name.
+    /// `hang…` never answers, `fail…` refuses, `die…` ends without an answer, all others give their name.
     fn fake(question: &Question) -> Answer {
         let device = question.device().unwrap_or_default();
         match &device[..device.len().min(4)] {

@@ -1,4 +1,4 @@
-//! What can be asked, and where a capture keeps the answer. Pure.
+//! What can be asked, and where a capture stores the answer. Pure.
 
 use super::table::Table;
 
@@ -76,8 +76,8 @@ impl Question {
         }
     }
 
-    /// The device that is spoken to, by which one that hangs is left alone from then on. `None` for the management
-    /// controller, whose driver never makes one wait.
+    /// The device that is asked; one that hangs is skipped from then on. `None` for the management controller, whose
+    /// driver never blocks.
     pub(crate) fn device(&self) -> Option<String> {
         match self {
             // Under the lock that a network card's driver may hold while it waits for the card.

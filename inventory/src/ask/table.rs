@@ -6,13 +6,13 @@ use kernel::{
 };
 use std::{io, ops::ControlFlow};
 
-/// A table beyond this is not a host's but a router's, and no inventory.
+/// A table beyond this belongs to a router, not to a host.
 const MAX_DUMP_BYTES: usize = 64 << 20;
 const TIMEOUT_S: i64 = 10;
 /// How often to start over when the table changed under the dump.
 const ATTEMPTS: u32 = 5;
 
-/// Why a table could not be had.
+/// Why a table could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DumpError {
     /// No socket, or the kernel refused.
@@ -26,7 +26,7 @@ pub(crate) enum DumpError {
     #[error("netlink answer for {what} exceeds {MAX_DUMP_BYTES} bytes")]
     TooLong { what: &'static str },
     /// A datagram that does not fit.
-    #[error("netlink answer for {what} holds a message of {len_bytes} bytes")]
+    #[error("netlink answer for {what} contains a message of {len_bytes} bytes")]
     Truncated { what: &'static str, len_bytes: usize },
 }
 

@@ -17,12 +17,12 @@ const IPV6_ENABLES: u8 = 51;
 const IPV6_STATUS: u8 = 55;
 const IPV6_STATIC: u8 = 56;
 const IPV6_DYNAMIC: u8 = 59;
-/// More than any controller keeps, for one that does not say.
+/// More than any controller has, for one that does not say.
 const MAX_ADDRESSES: u8 = 16;
 /// `STATUS` of an address in use.
 const ACTIVE: u8 = 0;
 
-/// What the inventory tells of the controller.
+/// What the inventory reports of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub ipv4: Option<Ipv4Addr>,

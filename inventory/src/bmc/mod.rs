@@ -1,8 +1,8 @@
 //! The management controller (BMC), asked over its system interface: its addresses for the inventory (docs/compatibility.md#bmc), and
 //! what it is for the report.
 //!
-//! The interface is slow, milliseconds a request at best, so nothing is asked that the answer does not hang on, and a
-//! controller that does not answer once is not asked again.
+//! The interface is slow, milliseconds a request at best, so only what the result needs is asked, and a controller that
+//! does not answer once is not asked again.
 
 mod lan;
 mod reply;
@@ -27,7 +27,7 @@ const NETFN_TRANSPORT: u8 = 0x0c;
 
 /// Something that answers requests: the machine's controller, or a test's.
 pub(crate) trait Controller {
-    /// The reply's data, without the completion code. `None` if it is refused or there is no reply.
+    /// The reply's data, without the completion code. `None` if it is refused or no reply comes.
     fn request(&mut self, netfn: u8, command: u8, data: &[u8]) -> Option<Vec<u8>>;
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// `None` without one that the kernel has a driver for, which costs one look.
+    /// `None` without one that the kernel has a driver for; that costs one lookup.
     pub(crate) fn find(root: &'a Root) -> Option<Self> {
         if root.list(CLASS).is_empty() {
             tracing::debug!(looked_at = CLASS, "no management controller, or its driver ipmi_devintf is not loaded");
@@ -54,14 +54,17 @@ impl<'a> Machine<'a> {
         }
         if self.root.is_live() && self.begun.elapsed() > LIMIT {
             self.is_lost = true;
-            tracing::warn!(limit_s = LIMIT.as_secs(), "the management controller is too slow: the rest is not asked");
+            tracing::warn!(
+                limit_s = LIMIT.as_secs(),
+                "the management controller is too slow: skipping the other requests"
+            );
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.root.ask(question).inspect_err(|error| {
-            // What a captured machine's controller did not answer is not there; the next one may be.
+            // What a captured machine's controller did not answer is missing; the next one may exist.
             if self.root.is_live() {
                 self.is_lost = true;
-                tracing::warn!(%error, "the management controller is not asked further");
+                tracing::warn!(%error, "no more requests are sent to the management controller");
             }
         })
     }
@@ -74,7 +77,7 @@ impl Controller for Machine<'_> {
             (0, reply) => Some(reply.to_vec()),
             (code, _) => {
                 let code = format!("{code:02x}");
-                tracing::debug!(netfn, command, ?data, code, "the management controller refuses");
+                tracing::debug!(netfn, command, ?data, code, "the management controller refused the request");
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! Replies of a management controller that tell what it is (IPMI 2.0 20.1, 20.8). Pure but for the asking.
+//! Replies of a management controller that say what it is (IPMI 2.0 20.1, 20.8). Pure but for the asking.
 
 use super::{Controller, NETFN_APP};
 use uuid::{Uuid, Variant};

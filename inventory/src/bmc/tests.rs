@@ -5,7 +5,7 @@ use crate::testing::Tree;
 use proptest::prelude::*;
 use std::{cell::Cell, collections::BTreeMap};
 
-/// Answers what it was given, and refuses all else.
+/// Answers what it was given, and refuses everything else.
 #[derive(Default)]
 struct Fake {
     replies: BTreeMap<(u8, u8, Vec<u8>), Vec<u8>>,
@@ -55,7 +55,7 @@ fn ipv4_of_the_first_lan_channel_that_has_one() {
     let fake = Fake::default()
         .channel(1, 4)
         .parameter(1, 3, 0, &[0, 0, 0, 0])
-        // A serial port with an address is none.
+        // A serial port with an address does not count.
         .channel(2, 5)
         .parameter(2, 3, 0, &[10, 0, 0, 2])
         .channel(8, 4)
@@ -63,7 +63,7 @@ fn ipv4_of_the_first_lan_channel_that_has_one() {
         .channel(9, 4)
         .parameter(9, 3, 0, &[10, 0, 0, 9]);
     assert_eq!(fake.found(), pair("10.16.218.144", "-"));
-    // Channels above 12 are no networks.
+    // Channels above 12 are not networks.
     assert_eq!(Fake::default().channel(13, 4).parameter(13, 3, 0, &[10, 0, 0, 1]).found(), pair("-", "-"));
     assert_eq!(Fake::default().channel(1, 4).parameter(1, 3, 0, &[10, 0, 0]).found(), pair("-", "-"));
 }

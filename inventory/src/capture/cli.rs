@@ -10,12 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Write everything this machine's inventory and report are made of into a file
+/// Write everything that this machine's inventory and report are made of to a file
 ///
-/// The file is a .tar.gz of what was read of /sys, /proc, /run/udev and /dev/disk, and of the kernel's and the devices' raw
-/// answers. `landfall inventory --root FILE` and `landfall report --root FILE` then tell of this machine wherever they run.
-/// Nothing is written to any disk of the machine but that file. Root's rights are needed for SMBIOS, serial numbers and
-/// answers of devices.
+/// The file is a .tar.gz of what was read from /sys, /proc, /run/udev and /dev/disk, and of the raw answers of the kernel
+/// and the devices. `landfall inventory --root FILE` and `landfall report --root FILE` then describe this machine
+/// wherever they run. Only that file is written. SMBIOS, serial numbers and answers of devices need root.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,12 +28,12 @@ pub struct Capture {
     output: PathBuf,
     /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
     ///
-    /// The same value becomes the same replacement throughout this file, and another one in the next. Makers stay known by
-    /// their part of an address. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not
-    /// replaced, but for such values within them.
+    /// A value has the same replacement throughout this file, and another one in the next. The maker's part of an address
+    /// is retained. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not replaced, except
+    /// for such values within them.
     #[arg(long)]
     scrub: bool,
-    /// Capture this captured tree or file again
+    /// Capture from this captured tree or file instead
     #[arg(long, value_name = "DIR|FILE", default_value = "/")]
     root: PathBuf,
 }
@@ -57,7 +56,7 @@ impl Capture {
             }
             Place::File(path) => {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                // Whole or not at all, and for its owner alone: it holds serial numbers.
+                // Complete or not at all, and readable by its owner only: it contains serial numbers.
                 let mut file = tempfile::NamedTempFile::new_in(dir).with_context(fail)?;
                 captured.write(file.as_file_mut()).with_context(fail)?;
                 let len_bytes = file.as_file().metadata().with_context(fail)?.len();
@@ -73,7 +72,7 @@ impl Capture {
 
 /// Where a capture goes.
 enum Place {
-    /// A regular file, there already or not, to be replaced as a whole.
+    /// A regular file, existing or not, to be replaced as a whole.
     File(PathBuf),
     /// A pipe, a terminal or a character device, which stays what it is.
     Stream(File),
@@ -174,7 +173,7 @@ mod tests {
         let run =
             |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
         let dir = tempfile::tempdir().unwrap();
-        // Through a link, so that a mistake costs the link and not the machine's /dev/null.
+        // Through a link, so that a mistake replaces the link and not the machine's /dev/null.
         let null = dir.path().join("null");
         symlink("/dev/null", &null).unwrap();
         run(&null).unwrap();

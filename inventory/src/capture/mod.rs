@@ -33,8 +33,8 @@ impl Captured {
 
     /// Puts other characters in place of serial numbers, asset tags, UUIDs, world-wide names and the device part of MAC
     /// addresses: the same ones for the same value throughout, so that what belongs together still does, but others for
-    /// each capture. Host name, IP addresses, iSCSI names, file system labels and the kernel's command line stay, but for
-    /// such values within them.
+    /// each capture. Host name, IP addresses, iSCSI names, file system labels and the kernel's command line stay, except
+    /// for such values within them.
     pub fn scrub(self) -> Self {
         let mut entries = scrub::scrub(self.0, uuid::Uuid::new_v4().as_bytes());
         about(&mut entries, true);

@@ -1,8 +1,8 @@
 //! Why a disk may not be installed to (docs/compatibility.md#eligibility).
 //!
 //! Texts up to the mounted partitions are the real agent's. It sees neither whole-disk mounts, nor swap, nor what is mounted
-//! through LVM, RAID or encryption, nor write protection; those reasons are our own. A stack on a disk that nobody uses is no
-//! reason: it is what the last installation left, and goes with the next.
+//! through LVM, RAID or encryption, nor write protection; those reasons are our own. An unused stack on a disk is not a
+//! reason: it is left from the last installation, and the next one removes it.
 
 use super::{
     APPLIANCE_PREFIX,
@@ -54,7 +54,7 @@ pub(super) fn judge(
         judgement.reasons.push(format!("Disk holds the live ISO '{label}' that the host booted from"));
         judgement.is_installation_media = true;
     }
-    // Of an optical drive that is no news, and the service refuses those anyway.
+    // Optical drives always are, and the service refuses them anyway.
     if device.is_read_only && drive_type != DriveType::Odd {
         judgement.reasons.push("Disk is read-only".to_owned());
     }

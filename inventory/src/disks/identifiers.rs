@@ -1,11 +1,11 @@
-//! Serial number, model and world-wide name of a disk (docs/compatibility.md#disk-identifiers): udev's where there is udev, else in the
-//! form udev would give them.
+//! Serial number, model and world-wide name of a disk (docs/compatibility.md#disk-identifiers): udev's if udev runs, else
+//! in the form udev would give them.
 
 use super::{device::Device, vpd};
 use crate::Root;
 use std::path::Path;
 
-/// Largest page kept in sysfs.
+/// Largest page in sysfs.
 const MAX_PAGE_BYTES: usize = 64 << 10;
 
 /// udev's properties that hold a serial number, the best first.
@@ -73,7 +73,7 @@ pub(super) fn has_device_identification(root: &Root, device: &Device) -> Option<
     (!speaks_scsi).then_some(false)
 }
 
-/// Of a disk that udev asks by ATA too. A RAID controller or SAS bridge speaks for its disks, and has names of its own.
+/// Of a disk that udev asks by ATA too. A RAID controller or SAS bridge answers for its disks, with its own names.
 fn ata(root: &Root, device: &Device) -> Option<(String, String)> {
     let is_fixed_usb = || {
         device.sys.iter().any(|name| name.to_str().is_some_and(|name| name.starts_with("usb")))

@@ -40,9 +40,9 @@ impl DriveType {
     }
 }
 
-/// Transport and stacking first, then what the name and the motor say.
+/// Transport and stacking first, then the name and the motor.
 ///
-/// iSCSI and FC are told by udev's `ID_PATH`; without udev, by the session or remote port in the device's sysfs path.
+/// iSCSI and FC are recognised by udev's `ID_PATH`; without udev, by the session or remote port in the device's sysfs path.
 pub(super) fn drive_type(root: &Root, device: &Device) -> DriveType {
     if device.name.starts_with("dasd") {
         return dasd(root, device);

@@ -50,7 +50,7 @@ const APPLIANCE_PREFIX: &str = "agent";
 /// What an appliance's device is said to hold, so that it passes for an installation disk: 100 GiB.
 const APPLIANCE_BYTES: u64 = 100 << 30;
 
-/// `disks`, by kernel name. `live_label` is the label of the ISO that the kernel was told to boot from.
+/// `disks`, by kernel name. `live_label` is the label of the ISO that the kernel's arguments name as booted.
 pub(crate) fn disks(root: &Root, mounts: &[Mount], swaps: &[String], live_label: Option<&str>) -> Vec<Disk> {
     let all = devices(root);
     let links = Links::read(root, &all);
@@ -136,8 +136,8 @@ struct Answers {
     has_uuid: bool,
 }
 
-/// Asks all disks at the same time. Floppy drives are left alone, since they take seconds to say that they are empty, and so
-/// is the content of what has no medium.
+/// Asks all disks at the same time. Floppy drives are skipped, since they take seconds to say that they are empty, and so
+/// is the content of drives without a medium.
 fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
     let mut answers = Vec::new();
     let mut questions = Vec::new();
@@ -174,8 +174,8 @@ fn ask(root: &Root, devices: &[&Device]) -> Vec<Answers> {
     answers
 }
 
-/// The facts that no disk gave, though asked, with the disks' names. A disk that refuses a page has none, and an empty drive
-/// has no sectors: those facts are measured.
+/// The facts that disks did not give, though asked, with the disks' names. A disk that refuses a page has none, and an
+/// empty drive has no sectors: those facts are measured.
 fn unanswered<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) -> BTreeMap<&'static str, Vec<&'a str>> {
     let mut lost = BTreeMap::<_, Vec<_>>::new();
     for (question, answer) in questions.iter().zip(answers) {
@@ -193,14 +193,11 @@ fn unanswered<'a>(questions: &'a [Question], answers: &[io::Result<Vec<u8>>]) ->
     lost
 }
 
-/// The wire has no way to say that a fact is not known.
+/// The wire format cannot say that a fact is unknown.
 fn warn_of_lost(lost: BTreeMap<&'static str, Vec<&str>>) {
     for (fact, disks) in lost {
         let disks = disks.join(" ");
-        tracing::warn!(
-            disks,
-            "{fact} is told as false, but was not measured: look for these disks in the kernel's log"
-        );
+        tracing::warn!(disks, "could not read {fact}; reporting false: check the kernel's log for these disks");
     }
 }
 
@@ -233,7 +230,7 @@ impl Place {
     }
 }
 
-/// udev's links to disks; none where there is no udev.
+/// udev's links to disks; none without udev.
 struct Links {
     /// Device node to the links in `by-id` that name its hardware, the last of them.
     by_id: BTreeMap<PathBuf, String>,

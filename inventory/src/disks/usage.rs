@@ -41,8 +41,8 @@ impl Usage {
         let kinds = ["btrfs", "bcachefs"].into_iter().filter(|kind| is_mounted(kind));
         let pools: Vec<_> = kinds.flat_map(|kind| pools(root, kind)).collect();
         for mount in mounts {
-            // The number is the kernel's word; file systems without one of their own (btrfs, bcachefs) have only the
-            // source's text.
+            // The number is the kernel's; file systems without their own number (btrfs, bcachefs) have only the source's
+            // text.
             let named = match names.by_number.get(&mount.device) {
                 Some(name) => vec![*name],
                 None => sources(mount).filter_map(|source| names.by_source(root, source)).collect(),
@@ -101,8 +101,8 @@ fn sources(mount: &Mount) -> impl Iterator<Item = &str> {
     mount.source.split(end)
 }
 
-/// The file systems of this kind in use. The mount table names but one of a btrfs' devices, which sysfs lists by name; a bcachefs'
-/// are links.
+/// The file systems of this kind in use. The mount table names only one device of a btrfs; sysfs lists all by name. Those
+/// of a bcachefs are links.
 fn pools(root: &Root, kind: &str) -> Vec<Pool> {
     let name = |device: &PathBuf| {
         let device = if kind == "btrfs" { device.to_owned() } else { root.link_target(device)? };

@@ -11,8 +11,8 @@ pub(crate) fn serial(page: &[u8]) -> Option<String> {
     text(body(page, 0x80)?)
 }
 
-/// The NAA name of the logical unit (page 83h), such as `0x5000c500a1b2c3d4`. The extended form, of 16 bytes, is taken
-/// where there is one: it tells apart units that share the short one.
+/// The NAA name of the logical unit (page 83h), such as `0x5000c500a1b2c3d4`. The extended form, of 16 bytes, is
+/// preferred: it distinguishes units that share the short one.
 pub(super) fn naa(page: &[u8]) -> Option<String> {
     let mut rest = body(page, 0x83)?;
     let mut names: Vec<&[u8]> = Vec::new();

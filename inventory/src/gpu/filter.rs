@@ -1,6 +1,6 @@
 //! Which PCI functions count as graphics or accelerators: by default four classes, else what a file says.
 //!
-//! The file is YAML of one shape only, three lists of texts, and that is all that is read of YAML here.
+//! The file is YAML of one shape only, three lists of texts; no other YAML is understood here.
 
 /// Which PCI functions are reported: by class, by class and vendor, or by class, vendor and device; all in lower-case
 /// hexadecimal digits without blanks.
@@ -11,10 +11,10 @@ pub struct GpuFilter {
     models: Vec<String>,
 }
 
-/// A file that is no such filter.
+/// A file that is not such a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: {what}: {seen:?}; known are `classes: ['0300']`, `vendors: ['0302 10de']` and `models: ['1200 1da3 1020']`"
+    "line {line}: {what}: {seen:?}; expected lines such as `classes: ['0300']`, `vendors: ['0302 10de']` and `models: ['1200 1da3 1020']`"
 )]
 pub struct GpuFilterError {
     /// Counted from 1.
@@ -46,7 +46,7 @@ impl GpuFilter {
                 continue;
             }
             if !is_open && let Some(item) = rest.strip_prefix('-') {
-                let (list, digits) = list.as_mut().ok_or_else(|| fail("an item of no list", rest))?;
+                let (list, digits) = list.as_mut().ok_or_else(|| fail("an item outside of a list", rest))?;
                 list.push(item_of(item, *digits).ok_or_else(|| fail("not an identifier of this list", item.trim()))?);
                 continue;
             }
@@ -79,7 +79,7 @@ impl GpuFilter {
         if is_open {
             return Err(GpuFilterError {
                 line: text.lines().count(),
-                what: "a list without its end",
+                what: "a list without an end",
                 seen: String::new(),
             });
         }

@@ -17,8 +17,8 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// Stands for a name that is not known.
 const UNKNOWN: &str = "unknown";
 
-/// `gpus`, by PCI address. A function that can't be understood is left out, the others stay; without `pci.ids` they have no
-/// names, but are there.
+/// `gpus`, by PCI address. A function that can't be understood is left out, the others stay; without `pci.ids` they are
+/// listed without names.
 pub(crate) fn gpus(root: &Root, filter: &GpuFilter) -> Vec<Gpu> {
     let function = |address: String| {
         let ids = pci::parse_modalias(&root.attribute(format!("{DEVICES}/{address}/modalias"))?)?;

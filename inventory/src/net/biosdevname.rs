@@ -138,7 +138,7 @@ fn port(root: &Root, name: &str) -> Option<Port> {
     Some(Port { name: name.to_owned(), path, dev_port, virtual_of })
 }
 
-/// Slots (type 9) and devices of the board (type 41) that SMBIOS tells of. Before its version 2.6 neither had an address, and
+/// Slots (type 9) and devices of the board (type 41) in SMBIOS. Before version 2.6 neither had an address, and
 /// biosdevname gives up.
 fn smbios_places(smbios: &Smbios) -> Firmware {
     let mut firmware = Firmware::default();

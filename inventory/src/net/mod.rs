@@ -1,7 +1,7 @@
 //! Network interfaces and routes (docs/compatibility.md#interfaces).
 //!
-//! The kernel is asked by netlink. Where there is no such answer, as in a tree that was not captured by us, sysfs tells of
-//! the links, but neither of their addresses nor of routes.
+//! The kernel is asked by netlink. Without its answer, as in a tree captured by another program, sysfs has the links, but
+//! neither their addresses nor routes.
 
 mod biosdevname;
 mod link;
@@ -47,7 +47,7 @@ pub(crate) fn sysfs_macs(root: &Root) -> Vec<String> {
     link::from_sysfs(root).into_iter().filter_map(|link| link.mac).collect()
 }
 
-/// The kernel's tables, each empty if it can't be had. One that fails does not cost the others.
+/// The kernel's tables, each empty if it can't be read. A failure of one does not affect the others.
 fn tables(root: &Root) -> [Vec<u8>; 4] {
     let requests = [Table::Links, Table::Addresses, Table::Ipv4Routes, Table::Ipv6Routes];
     let mut answers = root.ask_all(&requests.map(Question::Table)).into_iter();

@@ -25,7 +25,7 @@ pub struct Link {
     /// Most lanes of the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_width_lanes: Option<u32>,
-    /// Whether it runs below what both of its ends are made for. Absent of ports, and where an end does not tell.
+    /// Whether it runs below what both of its ends are made for. Absent of ports, and where an end does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<bool>,
     /// What keeps it from running as fast as the function could, in words.

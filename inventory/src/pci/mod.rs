@@ -1,4 +1,4 @@
-//! What the PCI bus tells of its functions: what they are, where they sit, how fast their links run.
+//! What the PCI bus says of its functions: what they are, where they sit, how fast their links run.
 
 mod link;
 pub(crate) mod names;
@@ -167,7 +167,7 @@ fn function(root: &Root, slots: &BTreeMap<String, String>, address: &str) -> Opt
         // -1 stands for a machine without nodes.
         numa_node: text("numa_node").and_then(|node| node.parse().ok()),
         iommu_group: last("iommu_group").and_then(|group| group.parse().ok()),
-        // A device that is off would have to be woken for it.
+        // A device that is off would be woken by it.
         link: if power_state.as_deref() == Some("D3cold") { None } else { link::read(root, &dir) },
         power_state,
         sriov: text("sriov_totalvfs").and_then(|count| count.parse().ok()).filter(|count| *count > 0).map(|count| {
@@ -189,7 +189,7 @@ fn slots(root: &Root) -> BTreeMap<String, String> {
         .gather()
 }
 
-/// The bridge above, by the directories a function is in. Host bridges have no address of their own.
+/// The bridge above, by the directories a function is in. Host bridges have no address.
 fn parent(dir: &Path) -> Option<String> {
     let above = dir.parent()?.file_name()?.to_str()?;
     let is_address = above.len() >= 12 && above.contains('.') && above.split(':').count() == 3;

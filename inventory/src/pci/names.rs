@@ -54,7 +54,7 @@ const CLASSES: [(u8, u8, &str); 34] = [
     (0x12, 0x00, "Processing accelerators"),
     (0x13, 0x00, "Non-Essential Instrumentation"),
 ];
-/// Longest name that is kept.
+/// Longest name that is stored.
 const MAX_NAME_CHARS: usize = 200;
 
 /// The numbers a function is known by.
@@ -94,7 +94,7 @@ impl Names {
                 Err(error) => tracing::debug!(path, %error, "cannot be read"),
             }
         }
-        tracing::debug!("no pci.ids: PCI devices go by their numbers");
+        tracing::debug!("no pci.ids: PCI devices have numbers, not names");
         Self::default()
     }
 
@@ -245,7 +245,7 @@ fn inflated(bytes: Vec<u8>) -> Vec<u8> {
     let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
     let mut text = Vec::new();
     if let Err(error) = GzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut text) {
-        tracing::debug!(%error, "pci.ids is broken from here on");
+        tracing::debug!(%error, "pci.ids is damaged from here on");
     }
     text
 }

@@ -28,12 +28,11 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Stands for standard input.
 const STDIN: &str = "-";
 
-/// Report all that is known of this machine, and whether it is what was expected
+/// Report all that is known about this machine, and compare it with an expectation
 ///
-/// Prints one page for people, warnings first: PCIe links slower than they could be, devices that report errors or failing
-/// health, flaws of the processor that nothing guards against. Notes follow: memory slots left empty, modules that differ.
-/// Nothing is written to any disk. Root's rights are needed for many facts; a fact that cannot be read is left out, and
-/// LANDFALL_LOG=debug tells why.
+/// Prints one page, warnings first: degraded PCIe links, devices that report errors or failing health, unmitigated flaws
+/// of the processor. Notes follow: empty memory slots, modules that differ. Nothing is written to any disk. Many facts
+/// need root; a fact that cannot be read is left out, and LANDFALL_LOG=debug says why.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = r#"An expectation is a TOML file shaped like the report. Only what it names is compared:
@@ -42,15 +41,15 @@ const STDIN: &str = "-";
   kernel.release = ["5.14.*", "6.*"]     # one of these; "!= 6.1.*": none such
   memory.installed_bytes = ">= 512 GiB"  # also =, !=, >, <=, <, or ">= 60 GiB, < 70 GiB"
   security.secure_boot = "Enabled"
-  management_controller.absent = false   # there is one; true: there is none
+  management_controller.absent = false   # it exists; true: it is missing
 
   [[memory.devices]]                     # elements of a list: how many are like this
   count = 16                             # or ">= 2", or 0; without count at least one
   manufacturer = "Samsung*"
 
 In a list of plain values, such as kernel.available_clock_sources = ["tsc"], each one named must
-be there; [] says that the list is empty. Names that no report has are refused. --print-expect
-writes a file to begin from.
+be present; [] means that the list is empty. Unknown names are refused. --print-expect writes a
+file to begin from.
 
 Exit codes: 0 as expected or the same, 3 different, 1 failure, 2 wrong usage.
 
@@ -65,22 +64,22 @@ Examples:
 pub struct Report {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Report on a captured machine: a file that `landfall capture` made, or the same unpacked
+    /// Report on a captured machine: a file made by `landfall capture`, or that file unpacked
     #[arg(long, value_name = "DIR|FILE", default_value = "/")]
     root: PathBuf,
     /// Print JSON; its form is versioned, see --schema
     #[arg(long, conflicts_with_all = ["schema", "print_expect"])]
     json: bool,
-    /// With --json: over many lines
+    /// With --json: indented
     #[arg(long, requires = "json")]
     pretty: bool,
     /// Print the JSON Schema of the report
     #[arg(long)]
     schema: bool,
-    /// Compare with this expectation and print only what is not as expected, one a line
+    /// Compare with this expectation and print only the differences, one per line
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["schema", "print_expect"])]
     expect: Option<PathBuf>,
-    /// Print an expectation that this machine meets, without what only it has, such as serial numbers
+    /// Print an expectation that this machine meets, without unique values such as serial numbers
     #[arg(long, conflicts_with = "schema")]
     print_expect: bool,
 }
@@ -90,10 +89,10 @@ enum Command {
     Diff(Diff),
 }
 
-/// Print what differs between two reports, one a line
+/// Print the differences between two reports, one per line
 ///
-/// `-` is only in the first, `+` only in the second, `~` has changed. Elements of lists are compared by name or address, not
-/// by place. Exit codes: 0 the same, 3 different, 1 failure, 2 wrong usage.
+/// `-` is only in the first, `+` only in the second, `~` has changed. Elements of lists are compared by name or address,
+/// not by position. Exit codes: 0 the same, 3 different, 1 failure, 2 wrong usage.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"Examples:
   landfall report diff good.json bad.json
@@ -102,9 +101,9 @@ enum Command {
 struct Diff {
     /// A report's JSON, a capture, / for this machine, or - for JSON on standard input
     before: PathBuf,
-    /// The same, to compare with
+    /// The report to compare it with
     after: PathBuf,
-    /// Compare also what changes by itself: temperatures, counters, frequencies
+    /// Also compare what changes by itself: temperatures, counters, frequencies
     #[arg(long)]
     all: bool,
     /// Print a JSON list
@@ -113,7 +112,7 @@ struct Diff {
 }
 
 impl Report {
-    /// Runs the subcommand. An error means that a file, the root or stdout is unusable; facts that are missing are none.
+    /// Runs the subcommand. An error means that a file, the root or stdout is unusable; missing facts are not errors.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let (text, code) = self.output()?;
         let mut out = stdout().lock();
@@ -130,7 +129,7 @@ impl Report {
             return Ok((serde_json::to_string_pretty(&schema)? + "\n", 0));
         }
         let shape = Shape::new(&schema);
-        // Before anything is asked: a mistake in the file should not take a minute to learn of.
+        // First of all: a mistake in the file should not take a minute to show.
         let expectation = self.expect.as_deref().map(|path| read_expectation(path, &shape)).transpose()?;
         let root = Root::open(&self.root)?;
         if self.root == Path::new("/") && !nix::unistd::geteuid().is_root() {
@@ -205,8 +204,8 @@ fn read_report(path: &Path) -> anyhow::Result<Value> {
     let version = report.get("schema_version").and_then(Value::as_u64);
     anyhow::ensure!(
         version == Some(super::SCHEMA_VERSION.into()),
-        "{name} is not a report of schema version {}: make it anew with this landfall, by `report --json`, from the machine or \
-         its capture",
+        "{name} is not a report of schema version {}: recreate it with `report --json` of this landfall, from the machine \
+         or its capture",
         super::SCHEMA_VERSION
     );
     Ok(report)
@@ -307,7 +306,7 @@ mod tests {
         assert!(
             error("\n[kernel]\nrelase = 'x'").ends_with("line 3: a report has no kernel.relase; did you mean release?")
         );
-        assert!(error("a = = 1").contains("expect.toml: line 1: no valid TOML"), "{}", error("a = = 1"));
+        assert!(error("a = = 1").contains("expect.toml: line 1: not valid TOML"), "{}", error("a = = 1"));
         let missing = format!("{:#}", run(&["--expect", "/nonexistent.toml"]).unwrap_err());
         assert!(missing.starts_with("cannot read /nonexistent.toml"), "{missing}");
     }

@@ -53,7 +53,7 @@ enum Relation {
     AtMost,
 }
 
-/// A number that stays exact while it is whole.
+/// A number that stays exact while it is an integer.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     whole: Option<i128>,
@@ -72,7 +72,7 @@ enum Piece {
 pub(super) enum ConditionError {
     #[error("`{0}` is not a number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"")]
     NoNumber(String),
-    #[error("`{0}` is not a unit of bytes; known are KiB, MiB, GiB, TiB, kB, MB, GB and TB")]
+    #[error("`{0}` is not a unit of bytes; use KiB, MiB, GiB, TiB, kB, MB, GB and TB")]
     NoUnit(String),
     #[error(
         "`{0}` has a unit, but only fields named *_bytes are in bytes; give the plain number in the field's own unit"
@@ -83,7 +83,7 @@ pub(super) enum ConditionError {
 }
 
 impl Condition {
-    /// That a truth value is this one.
+    /// That a boolean has this value.
     pub(super) fn truth(truth: bool) -> Self {
         Self { test: Test::Truth(truth), written: truth.to_string() }
     }
@@ -98,8 +98,8 @@ impl Condition {
         Ok(Self { test: Test::Number(bounds), written: written.trim().to_owned() })
     }
 
-    /// A condition on a text: the text, with `*` for any part of it and `\` before a character that is only itself; `!=`
-    /// before all turns it round.
+    /// A condition on a text: the text, with `*` for any part of it and `\` before a character that is only itself; a
+    /// leading `!=` negates it.
     pub(super) fn text(written: &str) -> Result<Self, ConditionError> {
         let (relation, rest) = operator(written);
         let (not, rest) = match relation {
@@ -142,7 +142,7 @@ pub(super) fn literal_text(text: &str) -> String {
     escaped
 }
 
-/// A number as people write it, if it is one of bytes and that loses nothing.
+/// A number as people write it, if it counts bytes and nothing is lost.
 pub(super) fn literal_bytes(path: &str, number: &Value) -> Option<String> {
     let bytes = number.as_u64().filter(|_| path.ends_with("_bytes"))?;
     UNITS[..3].iter().rev().find_map(|(name, base, exponent)| {

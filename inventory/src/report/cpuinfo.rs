@@ -14,7 +14,7 @@ const RISC_V_VENDORS: [(&str, &str); 6] = [
     ("0x710", "SpacemiT"),
 ];
 
-/// What is told of one online processor. Family, model, stepping and microcode are x86's.
+/// What is said of one online processor. Family, model, stepping and microcode are x86's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Processor {
     pub cpu: u32,
@@ -113,7 +113,7 @@ pub(super) fn parse(text: &str) -> CpuInfo {
     info
 }
 
-/// The number itself where it stands for nobody known; 0 says that there is none.
+/// The number itself if its maker is unknown; 0 means none.
 fn risc_v_vendor(id: &str) -> Option<String> {
     let known = RISC_V_VENDORS.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
     Some(known.unwrap_or(id).to_owned()).filter(|id| id != "0x0")

@@ -1,4 +1,4 @@
-//! What firmware without SMBIOS tells of the machine: the device tree, and z/Architecture's system information.
+//! What firmware without SMBIOS says of the machine: the device tree, and z/Architecture's system information.
 
 use crate::{Root, smbios::System};
 

@@ -63,7 +63,7 @@ impl Walk<'_> {
                 }
             }
             (Value::Array(a), Value::Array(b)) => self.list(path, a, b),
-            // A list that is missing where it is empty.
+            // A list that is left out if it is empty.
             (Value::Array(a), Value::Null) => self.list(path, a, &[]),
             (Value::Null, Value::Array(b)) => self.list(path, &[], b),
             (before, after) if before != after => {
@@ -86,7 +86,7 @@ impl Walk<'_> {
             }
             return;
         }
-        // Nothing tells them apart: what is in both is the same, the rest came or went.
+        // Nothing distinguishes them: what is in both is the same, the rest was added or removed.
         let stripped = |list: &[Value]| -> Vec<Value> { list.iter().map(|value| self.stripped(value)).collect() };
         let (mut gone, mut new) = (stripped(before), Vec::new());
         for value in stripped(after) {

@@ -16,7 +16,7 @@ use toml::{
 
 /// Key of a list's entry: how many elements shall be like it.
 const COUNT: &str = "count";
-/// Longest list that is told in full.
+/// Longest list that is shown in full.
 const MANY: usize = 16;
 /// Key of a table: whether there shall be nothing of that name.
 const ABSENT: &str = "absent";
@@ -75,15 +75,15 @@ pub(super) struct ExpectError {
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("no valid TOML: {0}")]
+    #[error("not valid TOML: {0}")]
     Toml(String),
     #[error("a report has no {path}; {hint}")]
     Unknown { path: String, hint: String },
     #[error("{path}: {source}")]
     Condition { path: String, source: ConditionError },
-    #[error("{path} is {is}, but what is written here is {written}")]
+    #[error("{path} is {is}, but the file has {written}")]
     Form { path: String, is: &'static str, written: &'static str },
-    #[error("{path}: `absent` stands alone and is true or false")]
+    #[error("{path}: `absent` must be the only key, and true or false")]
     Absent { path: String },
 }
 
@@ -129,7 +129,7 @@ impl Reader<'_> {
             let Some(shape) = shape.field(name) else {
                 let hint = match shape.nearest_field(name) {
                     Some(nearest) => format!("did you mean {nearest}?"),
-                    None => format!("known there: {}", shape.fields().into_iter().collect::<Vec<_>>().join(", ")),
+                    None => format!("known here: {}", shape.fields().into_iter().collect::<Vec<_>>().join(", ")),
                 };
                 return self.fail(key.span().start, Fault::Unknown { path, hint });
             };
@@ -436,30 +436,21 @@ mod tests {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         for (text, message) in [
             ("\nmakr = 'x'", "line 2: a report has no makr; did you mean maker?"),
-            ("[memory.modules]", "line 1: a report has no memory.modules; known there: devices, ecc, installed_bytes"),
-            ("memory.ecc = 'yes'", "line 1: memory.ecc is true or false, but what is written here is string"),
-            ("memory = 1", "line 1: memory is a table, but what is written here is integer"),
-            (
-                "memory.devices = 1",
-                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is integer",
-            ),
-            (
-                "memory.devices = [1]",
-                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is integer",
-            ),
-            (
-                "[memory.devices]",
-                "line 1: memory.devices is a list of tables ([[...]]), but what is written here is table",
-            ),
-            ("maker = 1", "line 1: maker is a text, but what is written here is integer"),
+            ("[memory.modules]", "line 1: a report has no memory.modules; known here: devices, ecc, installed_bytes"),
+            ("memory.ecc = 'yes'", "line 1: memory.ecc is true or false, but the file has string"),
+            ("memory = 1", "line 1: memory is a table, but the file has integer"),
+            ("memory.devices = 1", "line 1: memory.devices is a list of tables ([[...]]), but the file has integer"),
+            ("memory.devices = [1]", "line 1: memory.devices is a list of tables ([[...]]), but the file has integer"),
+            ("[memory.devices]", "line 1: memory.devices is a list of tables ([[...]]), but the file has table"),
+            ("maker = 1", "line 1: maker is a text, but the file has integer"),
             ("maker = '> 1'", "line 1: maker: `> 1` compares a text, which can only be equal or not (\"!= ...\")"),
             (
                 "[[memory.devices]]\ncount = 'x'",
                 "line 2: memory.devices.count: `x` is not a number; write one, or conditions such as \">= 64\" or \"> 1, <= 4\"",
             ),
-            ("maker.absent = 'x'", "line 1: maker: `absent` stands alone and is true or false"),
-            ("maker = 2020-01-01", "line 1: maker is a text, but what is written here is datetime"),
-            ("a = 'x\n", "line 1: no valid TOML: invalid literal string, expected `'`"),
+            ("maker.absent = 'x'", "line 1: maker: `absent` must be the only key, and true or false"),
+            ("maker = 2020-01-01", "line 1: maker is a text, but the file has datetime"),
+            ("a = 'x\n", "line 1: not valid TOML: invalid literal string, expected `'`"),
         ] {
             assert_eq!(error(text), message, "{text}");
         }

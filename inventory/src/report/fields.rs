@@ -89,7 +89,7 @@ const MEASURED: [&str; 24] = [
     "voltage_millivolts",
 ];
 
-/// Facts of which the kernel takes a part that changes with its version.
+/// Facts that depend on what the kernel's version takes for itself.
 const ROUGH: [&str; 2] = ["memory_bytes", "usable_bytes"];
 
 /// Whether like machines have only about the same.
@@ -182,7 +182,7 @@ mod tests {
         names(&schema::report(), &mut found);
         let known = KNOWN_BY.iter().flat_map(|names| names.iter());
         for name in known.chain(&PLACES).chain(&OF_ONE_MACHINE).chain(&MEASURED).chain(&ROUGH) {
-            assert!(found.iter().any(|found| found == name), "{name} is no field of a report");
+            assert!(found.iter().any(|found| found == name), "{name} is not a field of a report");
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Firmware {
     /// Version of SMBIOS its table follows: `3.3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smbios_version: Option<String>,
-    /// How the last boot went by its own word.
+    /// How the last boot went, as the firmware reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_status: Option<BootStatus>,
     /// What UEFI can update (EFI System Resource Table), by class.
@@ -57,16 +57,16 @@ pub struct FirmwareResource {
     /// What it is: system firmware, device firmware, UEFI driver.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Version, in a numbering of its maker's.
+    /// Version, in its maker's numbering.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// Lowest version it can be set back to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest_supported_version: Option<u32>,
-    /// Version of the last update that was tried; 0 when none was.
+    /// Version of the last update that was attempted; 0 if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_version: Option<u32>,
-    /// How that went.
+    /// Result of that update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempt_status: Option<String>,
 }
@@ -74,7 +74,7 @@ pub struct FirmwareResource {
 pub(super) fn firmware(root: &Root, smbios: &Smbios) -> Firmware {
     let boot_mode = match root.is_dir(EFI) {
         true => Some("uefi"),
-        // A tree without the directory above tells nothing.
+        // A tree without the directory above says nothing.
         false => root.is_dir("/sys/firmware").then_some("bios"),
     };
     Firmware {

@@ -35,7 +35,7 @@ pub struct Health {
     /// Parity errors of conventional PCI (EDAC).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_parity_errors: Option<u64>,
-    /// Records of crashes that the firmware kept, from /sys/fs/pstore.
+    /// Records of crashes that the firmware stored, from /sys/fs/pstore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crash_records: Vec<String>,
     /// Chips with sensors. Those of disks are with the disks.
@@ -44,7 +44,7 @@ pub struct Health {
     /// Thermal zones, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thermal_zones: Vec<ThermalZone>,
-    /// Power supplies and batteries the kernel has drivers for, by name; those of servers are mostly the BMC's affair.
+    /// Power supplies and batteries the kernel has drivers for, by name; those of servers are mostly known to the BMC only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub power_supplies: Vec<PowerSupply>,
 }
@@ -95,7 +95,7 @@ pub(super) fn health(root: &Root, controllers: &[MemoryController], functions: &
     }
 }
 
-/// Of those that count at all.
+/// Of those that have a counter.
 fn sum(counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     counts.flatten().reduce(u64::saturating_add)
 }

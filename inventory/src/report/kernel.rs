@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
-    /// Release as `uname -r` tells it, from /proc/sys/kernel/osrelease.
+    /// Release as in `uname -r`, from /proc/sys/kernel/osrelease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// Build number and date as `uname -v` tells them, from /proc/sys/kernel/version.
+    /// Build number and date as in `uname -v`, from /proc/sys/kernel/version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Architecture as `uname -m` tells it, from /proc/sys/kernel/arch.
+    /// Architecture as in `uname -m`, from /proc/sys/kernel/arch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// Kernel arguments, from /proc/cmdline.

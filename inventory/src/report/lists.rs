@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write};
 /// More processors than any kernel is built for (8192 on x86_64).
 const MAX_CPU: u32 = 1 << 16;
 
-/// The numbers a list names; what can't be understood is none.
+/// The numbers a list names; what can't be parsed is left out.
 pub(super) fn parse(list: &str) -> BTreeSet<u32> {
     let mut numbers = BTreeSet::new();
     for range in list.split(',') {

@@ -19,10 +19,10 @@ pub struct Memory {
     /// Sum of all modules of the system memory, bytes (SMBIOS type 17).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_bytes: Option<u64>,
-    /// What the kernel has to give, bytes (MemTotal of /proc/meminfo).
+    /// What the kernel can allocate, bytes (MemTotal of /proc/meminfo).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,
-    /// The most the board takes, bytes (SMBIOS type 16).
+    /// The most the board supports, bytes (SMBIOS type 16).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum_capacity_bytes: Option<u64>,
     /// Sockets with a module.
@@ -31,10 +31,10 @@ pub struct Memory {
     /// Sockets without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty_sockets: Option<u32>,
-    /// Whether errors are corrected, by the firmware's word on the system memory.
+    /// Whether errors are corrected, as the firmware reports for the system memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
-    /// Facts in which the modules differ that should all be the same.
+    /// Facts in which the modules differ that should be the same for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mismatches: Vec<Mismatch>,
     /// Sockets whose module runs slower than it could, by bank and locator.
@@ -148,7 +148,7 @@ pub(super) fn modules(memory: &Memory) -> Vec<&MemoryDevice> {
     of_system(&memory.devices, &memory.arrays)
 }
 
-/// The devices of the system memory: boards also tell of their flash, video and cache memory.
+/// The devices of the system memory: boards also list their flash, video and cache memory.
 fn of_system<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
     let is_other = |device: &&MemoryDevice| {
         let array = arrays.iter().find(|array| Some(array.handle) == device.array_handle);
@@ -157,9 +157,9 @@ fn of_system<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a
     devices.iter().filter(|device| !is_other(device)).collect()
 }
 
-/// Unknown as long as one array's is not told, but for another that has none.
+/// Unknown while one array's is unknown, unless another has none.
 fn ecc(system: &[&MemoryArray]) -> Option<bool> {
-    let told = |array: &&MemoryArray| match array.error_correction.as_deref()? {
+    let has_ecc = |array: &&MemoryArray| match array.error_correction.as_deref()? {
         "Single-bit ECC" | "Multi-bit ECC" => Some(true),
         "None" | "Parity" | "CRC" => Some(false),
         _ => None,
@@ -169,7 +169,7 @@ fn ecc(system: &[&MemoryArray]) -> Option<bool> {
         (Some(true), Some(true)) => Some(true),
         _ => None,
     };
-    system.iter().map(told).reduce(both).flatten()
+    system.iter().map(has_ecc).reduce(both).flatten()
 }
 
 fn kib(text: &str) -> Option<u64> {
@@ -200,7 +200,7 @@ fn below_rated_speed(devices: &[&MemoryDevice]) -> Vec<String> {
         device.installed == Some(true)
             && device.configured_speed_mts.zip(device.speed_mts).is_some_and(|(configured, rated)| configured < rated)
     };
-    // Some firmware calls every socket of a bank alike.
+    // Some firmware uses one name for every socket of a bank.
     let name = |device: &MemoryDevice| {
         let parts: Vec<&str> =
             [&device.bank_locator, &device.locator].into_iter().flatten().map(String::as_str).collect();

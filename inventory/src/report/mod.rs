@@ -1,6 +1,6 @@
-//! The deep facts of a machine, for certification and for comparing machines: what the service's inventory has no words for.
+//! The deep facts of a machine, for certification and for comparing machines: what the service's inventory has no fields for.
 //!
-//! Units stand in the names of the facts. A fact that can't be had is absent, lists are sorted, and the same machine gives
+//! Units stand in the names of the facts. A fact that can't be read is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
 mod caches;
@@ -74,7 +74,7 @@ pub struct Report {
     /// Id the assisted-installer service knows this host by.
     pub host_id: String,
     /// Where the id comes from: the operator (kernel-argument, fw-cfg, oem-string) or the hardware (board-serial, system-uuid,
-    /// mac); nothing where nothing tells the host from others.
+    /// mac); nothing if nothing distinguishes the host from others.
     pub host_id_source: String,
     /// The running kernel.
     pub kernel: Kernel,
@@ -92,7 +92,7 @@ pub struct Report {
     /// Expansion slots, in the firmware's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
-    /// Devices on the system board that the firmware tells of, in its order.
+    /// Devices on the system board that the firmware lists, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub onboard_devices: Vec<smbios::OnboardDevice>,
     /// PCI functions, by address.
@@ -141,8 +141,8 @@ pub fn collect(root: &Root) -> Report {
     })
 }
 
-/// The same with all members in the order of their names. Without it that order hangs on a feature of serde_json, which any crate in
-/// the program can turn on for all of it.
+/// The same with all members in the order of their names. Otherwise that order depends on a feature of serde_json, which
+/// any crate can turn on for the whole program.
 fn by_name(value: &Value) -> Value {
     let mut sorted = value.clone();
     sorted.sort_all_objects();

@@ -177,7 +177,7 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
     let dir = format!("{NET}/{name}");
     let device = root.resolve(format!("{dir}/device"));
     let of_device = |file: &str| device.as_ref().map(|device| device.join(file));
-    // virtio's device lies below the PCI function that all else is told of.
+    // virtio's device lies below the PCI function that everything else refers to.
     let pci = device.as_deref().and_then(pci_address).map(|address| (function(&address), address));
     let of_function = |file: &str| pci.as_ref().map(|(function, _)| format!("{function}/{file}"));
     let number = |path: Option<String>| path.and_then(|path| root.number::<u32>(path));
@@ -199,9 +199,9 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         rom_version: driver.rom,
         permanent_mac_address: address.and_then(|reply| ethtool::parse_address(&reply)),
         has_carrier,
-        // Some drivers of old kernels give -1, which is no speed, as an unsigned number, cut to 16 bits or not.
+        // Some drivers of old kernels give -1, which means no speed, as an unsigned number, cut to 16 bits or not.
         speed_mbps: root.number(format!("{dir}/speed")).filter(|speed| ![0, 0xffff, u32::MAX].contains(speed)),
-        // Without a link, drivers tell the zero that they began with, which stands for half.
+        // Without a link, drivers report their initial zero, which stands for half.
         duplex: duplex
             .or_else(|| root.attribute(format!("{dir}/duplex")))
             .filter(|text| has_carrier != Some(false) && text != "unknown"),
@@ -233,7 +233,7 @@ fn rdma_device(root: &Root, name: String) -> RdmaDevice {
     let text = |file: &str| root.attribute(format!("{dir}/{file}")).filter(|text| !text.is_empty());
     let mut numbers = root.list(format!("{dir}/ports"));
     order::sort_by_key(&mut numbers, |number| number.parse::<u32>().unwrap_or(u32::MAX));
-    // States are told as `4: ACTIVE`.
+    // States are written as `4: ACTIVE`.
     let word = |text: Option<String>| text.map(|text| text.rsplit(": ").next().unwrap_or_default().to_owned());
     let port = |number: String| {
         let text = |file: &str| text(&format!("ports/{number}/{file}"));

@@ -20,10 +20,10 @@ use std::{
 
 /// Lines are no longer than this, however wide the terminal.
 const MAX_COLUMNS: usize = 100;
-/// Nor is anything squeezed into less.
+/// Lines are never narrower than this.
 const MIN_COLUMNS: usize = 40;
 const INDENT: usize = 2;
-/// Columns of texts give way to others down to this; where that is not enough, there are no columns.
+/// Columns of texts shrink down to this; where that is not enough, there are no columns.
 const MIN_TEXT: usize = 12;
 /// Widest column of names.
 const MAX_LABEL: usize = 28;
@@ -45,7 +45,7 @@ const FIRST: [&str; 10] = [
 const LAST: [&str; 1] = ["pci"];
 /// Titles of parts whose names do not say it.
 const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
-/// Parts that are told at the top, or only to machines.
+/// Parts that are shown at the top, or only in JSON.
 const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
@@ -158,10 +158,10 @@ impl Page {
 
     /// A line for each element, a column for all that any has. One that `continues` another says more of the same elements.
     fn table(&mut self, table: &Table, rows: &[&Map<String, Value>], continues: bool) {
-        let told: Vec<_> = rows.iter().filter(|row| !table.but.is_some_and(|(hides, _)| hides(row))).collect();
+        let visible: Vec<_> = rows.iter().filter(|row| !table.but.is_some_and(|(hides, _)| hides(row))).collect();
         let mut columns: Vec<Vec<String>> = Vec::new();
         for (head, text) in table.columns {
-            let cells: Vec<String> = told.iter().map(|row| filled(text, row)).collect();
+            let cells: Vec<String> = visible.iter().map(|row| filled(text, row)).collect();
             if cells.iter().any(|cell| !cell.is_empty()) {
                 columns.push([head.to_uppercase()].into_iter().chain(cells).collect());
             }
@@ -173,26 +173,26 @@ impl Page {
         if continues {
             self.text.push('\n');
         }
-        // Texts have to give, and not numbers and addresses, of which a part is nothing.
+        // Texts must shrink, not numbers and addresses, of which a part is useless.
         let is_text = |column: &Vec<String>| column.iter().skip(1).any(|cell| cell.contains(' '));
         let mut widths: Vec<(bool, usize)> = columns.iter().map(|column| (is_text(column), widest(column))).collect();
         let room = (self.columns + 2).saturating_sub(INDENT + 2 * columns.len());
         while widths.iter().map(|(_, width)| width).sum::<usize>() > room {
             let may_give = widths.iter_mut().filter(|(is_text, width)| *is_text && *width > MIN_TEXT);
             let Some((_, width)) = may_give.max_by_key(|(_, width)| *width) else {
-                return self.rows(&columns, told.len());
+                return self.rows(&columns, visible.len());
             };
             *width -= 1;
         }
-        for line in 0..=told.len() {
+        for line in 0..=visible.len() {
             let mut text = " ".repeat(INDENT);
             for (column, (_, width)) in columns.iter().zip(&widths) {
                 let _ = write!(text, "{:width$}  ", cut(&column[line], *width));
             }
             let _ = writeln!(self.text, "{}", text.trim_end());
         }
-        if let Some((_, hidden)) = table.but.filter(|_| told.len() < rows.len()) {
-            self.wrapped("", &format!("and {}: {hidden}", rows.len() - told.len()));
+        if let Some((_, hidden)) = table.but.filter(|_| visible.len() < rows.len()) {
+            self.wrapped("", &format!("and {}: {hidden}", rows.len() - visible.len()));
         }
     }
 
@@ -200,23 +200,23 @@ impl Page {
     fn rows(&mut self, columns: &[Vec<String>], rows: usize) {
         let Some((first, others)) = columns.split_first() else { return };
         for row in 1..=rows {
-            let told = others.iter().filter(|column| !column[row].is_empty());
-            let told: Vec<String> =
-                told.map(|column| format!("{} {}", column[0].to_lowercase(), column[row])).collect();
-            self.wrapped(&format!("{}  ", first[row]), &told.join(", "));
+            let cells_of_row = others.iter().filter(|column| !column[row].is_empty());
+            let cells_of_row: Vec<String> =
+                cells_of_row.map(|column| format!("{} {}", column[0].to_lowercase(), column[row])).collect();
+            self.wrapped(&format!("{}  ", first[row]), &cells_of_row.join(", "));
         }
     }
 
-    /// An element of a list that makes no table.
+    /// An element of a list that is not a table.
     fn row(&mut self, row: &Map<String, Value>) {
         let (mut lines, mut lists) = (Vec::new(), Vec::new());
         flatten("", row, &mut lines, &mut lists);
         let name = fields::name_of(row);
         let known = |label: &str| name.as_ref().is_some_and(|(names, _)| names.contains(&label));
-        let told = lines.iter().filter(|(label, _)| !known(label)).map(|(label, value)| format!("{label} {value}"));
-        let told: Vec<String> = told.chain(lists.iter().map(|(_, label, list)| measured(label, list))).collect();
+        let parts = lines.iter().filter(|(label, _)| !known(label)).map(|(label, value)| format!("{label} {value}"));
+        let parts: Vec<String> = parts.chain(lists.iter().map(|(_, label, list)| measured(label, list))).collect();
         let name = name.as_ref().map_or("-", |(_, name)| name);
-        self.wrapped(&format!("{name}  "), &told.join(", "));
+        self.wrapped(&format!("{name}  "), &parts.join(", "));
     }
 
     /// A text behind its name, over as many lines as it takes.
@@ -237,7 +237,7 @@ impl Page {
             if !fresh {
                 line.push(' ');
             }
-            // What fits on no line is broken where it must be.
+            // What does not fit on a line is broken anywhere.
             while chars(&line) + word.len() > self.columns {
                 let rest = word.split_off(self.columns.saturating_sub(chars(&line)));
                 line.extend(std::mem::replace(&mut word, rest));
@@ -266,7 +266,7 @@ fn flatten<'a>(prefix: &str, fields: &'a Map<String, Value>, lines: &mut Vec<(St
     }
 }
 
-/// A label behind that of the table it is in, without saying a word twice.
+/// A label behind that of the table it is in, without repeated words.
 fn joined(prefix: &str, label: &str) -> String {
     if label.starts_with(prefix) {
         label.to_owned()
@@ -279,13 +279,13 @@ fn joined(prefix: &str, label: &str) -> String {
 
 /// What a list in an element says: what was measured, else how many there are.
 fn measured(label: &str, list: &[Value]) -> String {
-    let told = |element: &Value| {
+    let measurement = |element: &Value| {
         let element = element.as_object()?;
         let mut numbers = element.iter().filter(|(name, value)| fields::is_measured(name) && value.is_number());
         let (field, value) = numbers.next()?;
         Some(format!("{} {}", fields::name_of(element)?.1, with_unit(field, value)))
     };
-    let values: Vec<String> = list.iter().filter_map(told).take(MANY).collect();
+    let values: Vec<String> = list.iter().filter_map(measurement).take(MANY).collect();
     if values.is_empty() { format!("{} {label}", list.len()) } else { format!("{label}: {}", values.join(", ")) }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Whether no bus leads to it.
+/// Whether it is on no bus.
 pub(super) fn is_virtual(sys: &Path) -> bool {
     sys.iter().any(|name| name == "virtual")
 }

@@ -29,7 +29,7 @@ pub struct Processors {
     /// Packages that have a CPU online, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
-    /// Sockets, filled or empty, as the firmware tells of them (SMBIOS type 4), in its order.
+    /// Sockets, filled or empty, as the firmware lists them (SMBIOS type 4), in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sockets: Vec<smbios::Processor>,
     /// Cores of all packages that have a CPU online.
@@ -41,7 +41,7 @@ pub struct Processors {
     /// Whether cores run several threads now (/sys/devices/system/cpu/smt/active).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_active: Option<bool>,
-    /// Whether they may: on, off, forceoff, notsupported, notimplemented (/sys/devices/system/cpu/smt/control).
+    /// Whether they may do so: on, off, forceoff, notsupported, notimplemented (/sys/devices/system/cpu/smt/control).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_control: Option<String>,
     /// CPUs there are.
@@ -83,7 +83,7 @@ pub struct Processors {
     /// Driver of the idle states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_driver: Option<String>,
-    /// The kernel's word on each hardware vulnerability, from /sys/devices/system/cpu/vulnerabilities.
+    /// The kernel's verdict on each hardware vulnerability, from /sys/devices/system/cpu/vulnerabilities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vulnerabilities: BTreeMap<String, String>,
 }
@@ -94,10 +94,11 @@ pub struct Processors {
 pub struct Package {
     /// The kernel's number of it (`physical_package_id`).
     pub id: u32,
-    /// Maker, by the processor's own word: GenuineIntel, AuthenticAMD, IBM/S390. Where it only has a number, the name behind it.
+    /// Maker, as the processor names it: GenuineIntel, AuthenticAMD, IBM/S390. Where it only has a number, the name
+    /// behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_id: Option<String>,
-    /// Model by the processor's own word, or the name behind its number; several where the cores are of several kinds. The
+    /// Model as the processor names it, or the name behind its number; several where the cores are of several kinds. The
     /// machine type on s390x.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
@@ -197,7 +198,8 @@ fn switch(text: &str) -> Option<bool> {
 /// Reads the topology once for each core and package, not for each of their CPUs.
 fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios) -> Vec<Package> {
     let firmwares_model = smbios.processor().or_else(|| devicetree::processor(root));
-    let told: BTreeMap<u32, &cpuinfo::Processor> = info.processors.iter().map(|told| (told.cpu, told)).gather();
+    let by_cpu: BTreeMap<u32, &cpuinfo::Processor> =
+        info.processors.iter().map(|processor| (processor.cpu, processor)).gather();
     let siblings = |cpu: u32, names: [&str; 2]| {
         let read = |name| root.attribute(format!("{CPUS}/cpu{cpu}/topology/{name}"));
         let mut cpus = names.into_iter().find_map(read).map(|list| lists::parse(&list)).unwrap_or_default();
@@ -214,13 +216,13 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios
             let cpus = siblings(*cpu, PACKAGE_LISTS);
             seen.extend(&cpus);
             // -1 stands for a firmware that gives no numbers.
-            let id = root.number(format!("{topology}/physical_package_id")).or_else(|| told.get(cpu)?.package);
+            let id = root.number(format!("{topology}/physical_package_id")).or_else(|| by_cpu.get(cpu)?.package);
             match id {
                 Some(id) => packages.entry(id).or_default().extend(cpus),
                 None if PACKAGE_LISTS.iter().any(|name| root.exists(format!("{topology}/{name}"))) => {
                     without_id.push(cpus);
                 }
-                // A machine that tells nothing of packages is one.
+                // A machine that reports no packages has one.
                 None => packages.entry(0).or_default().extend(cpus),
             }
         }
@@ -241,14 +243,15 @@ fn packages(root: &Root, info: &CpuInfo, online: &BTreeSet<u32>, smbios: &Smbios
         count
     };
     let package = |(id, cpus): (u32, BTreeSet<u32>)| {
-        let first = cpus.iter().find_map(|cpu| told.get(cpu)).copied().cloned().unwrap_or_default();
+        let first = cpus.iter().find_map(|cpu| by_cpu.get(cpu)).copied().cloned().unwrap_or_default();
         let sysfs = |cpu: u32| root.attribute(format!("{CPUS}/cpu{cpu}/microcode/version"));
-        let microcode = |cpu: &u32| told.get(cpu).and_then(|told| told.microcode.clone()).or_else(|| sysfs(*cpu));
+        let microcode =
+            |cpu: &u32| by_cpu.get(cpu).and_then(|processor| processor.microcode.clone()).or_else(|| sysfs(*cpu));
         let microcode: BTreeSet<String> = cpus.iter().filter_map(microcode).gather();
         let knows_dies = cpus.first().is_some_and(|cpu| root.exists(format!("{CPUS}/cpu{cpu}/topology/die_cpus_list")));
         // Mostly one; a map would sort them.
         let mut models: Vec<&str> = Vec::new();
-        for model in cpus.iter().filter_map(|cpu| told.get(cpu)?.model_name.as_deref()) {
+        for model in cpus.iter().filter_map(|cpu| by_cpu.get(cpu)?.model_name.as_deref()) {
             if !models.contains(&model) && models.len() < MAX_MODELS {
                 models.push(model);
             }

@@ -19,7 +19,7 @@ pub(super) fn report() -> Value {
 #[derive(Clone, Debug)]
 pub(super) struct Shape<'a> {
     whole: &'a Value,
-    /// What may stand there, references followed; more than one where the schema has alternatives.
+    /// What may be there, references followed; more than one where the schema has alternatives.
     forms: Vec<&'a Map<String, Value>>,
 }
 
@@ -123,9 +123,9 @@ mod tests {
         if std::env::var_os("LANDFALL_WRITE_SCHEMA").is_some() {
             std::fs::write(file, &now).unwrap();
         }
-        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        let checked_in = std::fs::read_to_string(file).unwrap_or_default();
         let how = "LANDFALL_WRITE_SCHEMA=1 cargo test -p inventory the_checked_in_schema";
-        assert!(kept == now, "{file} is not what the types say; to write it anew: {how}");
+        assert!(checked_in == now, "{file} does not match the types; to regenerate it: {how}");
     }
 
     #[test]

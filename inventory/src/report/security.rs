@@ -89,7 +89,7 @@ pub struct Security {
     /// TPMs that have a driver, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tpms: Vec<Tpm>,
-    /// TPMs the firmware tells of (SMBIOS type 43).
+    /// TPMs the firmware lists (SMBIOS type 43).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub firmware_tpms: Vec<smbios::Tpm>,
 }
@@ -118,7 +118,7 @@ pub struct Tpm {
     /// Specification it implements: 1.2 or 2.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it is, by its driver's or ACPI's word.
+    /// What it is, as its driver or ACPI names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Banks of platform configuration registers that are in use, by hash, sorted.

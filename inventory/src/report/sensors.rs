@@ -68,7 +68,7 @@ pub struct Temperature {
     /// Measured now, °C.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<f64>,
-    /// Where it is too high for good, °C.
+    /// Where it is too high for permanent use, °C.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_celsius: Option<f64>,
     /// Where the hardware protects itself, °C.
@@ -85,7 +85,7 @@ pub struct Temperature {
 pub struct Fan {
     /// The driver's label, else the number of the sensor.
     pub name: String,
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_rpm: Option<u32>,
     /// Whether the chip says that it is too slow or broken.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Slot {
-    /// What the firmware tells of it.
+    /// What the firmware says of it.
     #[serde(flatten)]
     pub slot: smbios::Slot,
     /// Addresses of the PCI functions in it; none when it is empty or the firmware does not say where it is.

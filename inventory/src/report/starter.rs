@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// What a starting file says of itself.
 const HEADER: &str = "\
-# What a machine of this kind is expected to be; made from one by `landfall report --print-expect`.
+# Expectation for machines of this kind, made from one by `landfall report --print-expect`.
 # Only what is named here is compared: delete what does not matter, loosen the rest.
 #   numbers   8   \">= 8\"   \">= 60 GiB, < 70 GiB\"      texts   \"Intel*\"   \"!= Vulnerable*\"   [\"this\", \"or that\"]
 #   [[a.list]]  count = elements like this one, or \">= 2\"; without count at least one
@@ -24,7 +24,7 @@ const HEADER: &str = "\
 pub(super) enum StarterError {
     #[error("the report cannot be written as TOML")]
     Toml(#[from] toml::ser::Error),
-    #[error("what was written of the report is not understood again")]
+    #[error("the written expectation cannot be read back")]
     Expect(#[from] ExpectError),
 }
 
@@ -35,7 +35,7 @@ pub(super) fn expectation(report: &Value, shape: &Shape<'_>) -> Result<String, S
     Ok(format!("{HEADER}\n{}", toml::to_string(&by_name(&expected))?))
 }
 
-/// What to expect of a value so that it is met by it; `None` when there is nothing to say.
+/// The condition that a value meets; `None` when there is nothing to expect.
 fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value>, StarterError> {
     Ok(match found {
         Value::Null => None,
@@ -52,7 +52,7 @@ fn expected(name: &str, found: &Value, shape: &Shape<'_>) -> Result<Option<Value
                     .map_or_else(|| found.clone(), Value::String),
             )
         }
-        // What can't be seen can't be written by hand either.
+        // Invisible characters can't be typed either.
         Value::String(text) => Some(Value::String(literal_text(text).replace(is_unseen, "*"))),
         Value::Object(object) => {
             let fields = expected_fields(object, shape, fields::is_of_one_machine)?;
@@ -76,10 +76,10 @@ fn expected_fields(
 ) -> Result<Map<String, Value>, StarterError> {
     let mut fields = Map::new();
     // What an id means is only as new as the list of ids where it was looked up.
-    let is_told_by_id = |name: &str| object.contains_key(&format!("{name}_id"));
-    let is_kept =
-        |name: &str| !left_out(name) && !fields::is_passing(name) && !is_told_by_id(name) && !name.contains(is_unseen);
-    for (name, value) in object.iter().filter(|(name, _)| is_kept(name)) {
+    let has_id = |name: &str| object.contains_key(&format!("{name}_id"));
+    let is_included =
+        |name: &str| !left_out(name) && !fields::is_passing(name) && !has_id(name) && !name.contains(is_unseen);
+    for (name, value) in object.iter().filter(|(name, _)| is_included(name)) {
         let Some(shape) = shape.field(name) else { continue };
         if let Some(value) = expected(name, value, &shape)? {
             fields.insert(name.clone(), value);

@@ -83,22 +83,22 @@ pub struct Disk {
     /// Bytes of a physical sector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_sector_bytes: Option<u32>,
-    /// Whether the kernel takes it for one with moving parts.
+    /// Whether the kernel treats it as one with moving parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_rotational: Option<bool>,
-    /// Whether its medium can be taken out.
+    /// Whether its medium is removable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_removable: Option<bool>,
-    /// Whether it can't be written.
+    /// Whether it is write-protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_read_only: Option<bool>,
-    /// Whether it can be told that data are no longer needed.
+    /// Whether data that are no longer needed can be discarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_discard: Option<bool>,
     /// How its cache is used: write back or write through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
-    /// Commands it takes at a time, for SCSI devices.
+    /// Commands it accepts at a time, for SCSI devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
     /// State, for SCSI devices: running, or such as offline for one that the kernel has given up.
@@ -137,7 +137,7 @@ fn disks(root: &Root) -> Vec<Disk> {
     disks
 }
 
-/// What sysfs tells; `None` for what is no hardware, and for the hidden legs of a multipath NVMe disk.
+/// What sysfs tells; `None` for what is not hardware, and for the hidden legs of a multipath NVMe disk.
 fn disk(root: &Root, name: String) -> Option<Disk> {
     let dir = PathBuf::from(BLOCK).join(&name);
     let sys = root.resolve(&dir)?;

@@ -135,11 +135,11 @@ mod tests {
         report.security.secure_boot = Some("NotSupported".to_owned());
         report.security.iommu.groups = Some(0);
         report.system.is_virtual = Some(false);
-        let told = [
+        let expected = [
             ("storage", "2 disks, 2 GiB"),
             ("network", "2 ports, 1 with a link"),
             ("security", "no secure boot, no IOMMU in use"),
         ];
-        assert_eq!(summary(&report), told.map(|(name, text)| (name, text.to_owned())));
+        assert_eq!(summary(&report), expected.map(|(name, text)| (name, text.to_owned())));
     }
 }

@@ -28,7 +28,7 @@ pub struct System {
     /// Texts of the maker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
-    /// Whether it is a virtual machine; absent where neither processor nor firmware is told of.
+    /// Whether it is a virtual machine; absent where neither processor nor firmware is known.
     #[serde(rename = "virtual", skip_serializing_if = "Option::is_none")]
     pub is_virtual: Option<bool>,
     /// What runs a virtual machine, as far as it shows itself: KVM, QEMU, VMware, Hyper-V, Xen, z/VM and so on.
@@ -81,11 +81,11 @@ pub(super) fn system(root: &Root, smbios: &Smbios) -> System {
     found
 }
 
-/// A machine is not one that really exists because nothing is known of it.
+/// A machine is not a physical one just because nothing is known of it.
 fn is_virtual(root: &Root, smbios: &Smbios) -> Option<bool> {
     let is_virtual = vendor::is_virtual(root, &CpuInfo::read(root), smbios);
-    let is_told = root.exists("/proc/cpuinfo") || root.is_dir(DMI) || !smbios.table_bytes().is_empty();
-    (is_virtual || is_told).then_some(is_virtual)
+    let is_described = root.exists("/proc/cpuinfo") || root.is_dir(DMI) || !smbios.table_bytes().is_empty();
+    (is_virtual || is_described).then_some(is_virtual)
 }
 
 #[cfg(test)]

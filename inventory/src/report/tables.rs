@@ -15,7 +15,7 @@ pub(super) struct Table {
 /// Whether an element is hidden.
 type Hides = fn(&Map<String, Value>) -> bool;
 
-/// How the lists of these names are told.
+/// How the lists of these names are shown.
 pub(super) const TABLES: [Table; 22] = [
     Table {
         list: "baseboards",

@@ -1,4 +1,4 @@
-//! What somebody should look at before this machine is used, and what is worth knowing of it.
+//! What should be checked before this machine is used, and what is worth knowing about it.
 
 use super::{
     Function, Health, Memory, Processors, Report,
@@ -9,7 +9,7 @@ use super::{
 use crate::smbios::MemoryDevice;
 use std::collections::BTreeMap;
 
-/// States of a chassis that are no good news (SMBIOS 7.4.2).
+/// States of a chassis that are a warning (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
 /// Names that stand before a line or in it; others are counted.
 const MAX_NAMES: usize = 4;
@@ -19,11 +19,11 @@ const MAX_NAMES: usize = 4;
 pub(super) struct Findings {
     /// What is not as it should be.
     pub warnings: Lines,
-    /// What may be meant to be so.
+    /// What may be intended.
     pub notes: Lines,
 }
 
-/// Lines by what they say; those that say the same of several things are one.
+/// Lines by what they say; the same text about several things is one line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// Texts, and the names they are said of.
@@ -73,7 +73,7 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Looks through a report. A virtual machine has no sockets, modules and links: what its firmware tells of them is made up.
+/// Looks through a report. A virtual machine has no sockets, modules and links: what its firmware reports of them is made up.
 pub(super) fn findings(report: &Report) -> Findings {
     let mut found = Findings::default();
     let is_real = report.system.is_virtual != Some(true);
@@ -174,7 +174,7 @@ fn health(health: &Health, warnings: &mut Lines) {
     }
     if !health.crash_records.is_empty() {
         let count = u64::try_from(health.crash_records.len()).unwrap_or(u64::MAX);
-        warnings.say(format!("the firmware keeps {} (pstore)", counted(count, "crash record")));
+        warnings.say(format!("the firmware stores {} (pstore)", counted(count, "crash record")));
     }
     for chip in &health.sensors {
         for temperature in &chip.temperatures {
@@ -228,7 +228,7 @@ fn processors(processors: &Processors, warnings: &mut Lines) {
     }
     let models: Vec<_> = processors.packages.iter().map(|package| (&package.model_name, package.stepping)).collect();
     if models.windows(2).any(|pair| pair[0] != pair[1]) {
-        warnings.say("packages hold different processors, which few makers support");
+        warnings.say("packages contain different processors, which few makers support");
     }
     for (name, state) in processors.vulnerabilities.iter().filter(|(_, state)| state.starts_with("Vulnerable")) {
         warnings.say_of(name.replace('_', " "), state);
@@ -244,7 +244,7 @@ fn cores_and_nodes(processors: &Processors, notes: &mut Lines) {
         }
     }
     for node in processors.numa_nodes.iter().filter(|node| node.memory_bytes == Some(0)) {
-        notes.say_of(format!("NUMA node {}", node.id), "no memory of its own");
+        notes.say_of(format!("NUMA node {}", node.id), "no local memory");
     }
 }
 

@@ -26,12 +26,12 @@ pub(super) fn findings(storage: &Storage, found: &mut Findings) {
                 warnings.say_of(&name, "locked by a password");
             }
             if ata.has_smart && !ata.is_smart_enabled {
-                notes.say_of(&name, "SMART is switched off");
+                notes.say_of(&name, "SMART is disabled");
             }
         }
         let Some(smart) = &disk.smart else { continue };
         if smart.is_failing == Some(true) {
-            warnings.say_of(&name, "SMART foretells its failure");
+            warnings.say_of(&name, "SMART predicts its failure");
         }
         for attribute in &smart.attributes {
             if attribute.raw > 0 && LOST_SECTORS.contains(&attribute.id) {
@@ -83,9 +83,9 @@ mod tests {
     fn what_disks_say_of_themselves() {
         let attribute = |failed: Option<&str>| json!({"id": 5, "name": "reallocated", "value": 1, "worst": 1, "raw": 9, "is_prefailure": true, "failed": failed});
         let disk = |is_failing: bool, failed| json!({"is_failing": is_failing, "attributes": [attribute(failed)]});
-        let nvme = |spare: u8, used: u8, errors: u64, told: &[&str]| {
+        let nvme = |spare: u8, used: u8, errors: u64, critical_warnings: &[&str]| {
             json!({
-                "critical_warnings": told, "available_spare_percent": spare, "spare_threshold_percent": 10,
+                "critical_warnings": critical_warnings, "available_spare_percent": spare, "spare_threshold_percent": 10,
                 "used_percent": used, "media_errors": errors, "warning_temperature_minutes": 0,
                 "critical_temperature_minutes": 0,
             })
@@ -117,7 +117,7 @@ mod tests {
         storage.nvme_controllers[1].smart.as_mut().unwrap().temperature_celsius = Some(85);
         let expected = [
             "disk sdb: locked by a password",
-            "disk sdb: SMART foretells its failure",
+            "disk sdb: SMART predicts its failure",
             "disk sdb: SMART reallocated at its threshold: now",
             "disk sdb: 8 pending sectors",
             "nvme1: the controller is dead, not live",
@@ -127,7 +127,7 @@ mod tests {
             "nvme1: 100 % of its endurance is used",
             "nvme1: 3 media errors that could not be corrected",
         ];
-        let notes = vec!["disk sdb: SMART is switched off".to_owned()];
+        let notes = vec!["disk sdb: SMART is disabled".to_owned()];
         assert_eq!(lines(&storage), (expected.map(str::to_owned).into(), notes));
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn label(name: &str) -> String {
     ends.filter_map(|end| name.strip_suffix(end)).next().unwrap_or(name).replace('_', " ")
 }
 
-/// No longer than a page for people can bear.
+/// Not longer than fits a page for people.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}… and more, see --json", &text[..end]).into(),

@@ -143,7 +143,7 @@ structure! {
         usage: String = s.name(0x07, SLOT_USAGES),
         /// Length of the cards it takes.
         length: String = s.name(0x08, SLOT_LENGTHS),
-        /// Number of the slot; what it means is its kind's affair (7.10.5).
+        /// Number of the slot; its meaning depends on the kind (7.10.5).
         id: u16 = s.word(0x09),
         /// Where its card is on the PCI bus, as the kernel writes addresses.
         bus_address: String = bus_address(s, 0x0d),
@@ -166,8 +166,8 @@ structure! {
     }
 }
 
-/// Segment group, bus, and device with function (7.10.8). All ones say that there is none; firmware that has but one segment
-/// leaves out its ones.
+/// Segment group, bus, and device with function (7.10.8). All ones mean none; firmware with only one segment leaves out
+/// its ones.
 fn bus_address(s: &Structure<'_>, at: usize) -> Option<String> {
     let (segment, bus, device) = (s.word(at)?, s.byte(at + 2)?, s.byte(at + 3)?);
     if segment == 0xffff || (bus, device) == (0xff, 0xff) {

@@ -168,7 +168,7 @@ structure! {
         manufacturer: String = s.text(0x17),
         /// Serial number.
         serial_number: String = s.text(0x18),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x19),
         /// The maker's part number.
         part_number: String = s.text(0x1a),

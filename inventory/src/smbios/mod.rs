@@ -1,7 +1,7 @@
-//! What the firmware tells in its SMBIOS table (DSP0134, 3.7). The bytes are the firmware's and hostile.
+//! What the firmware says in its SMBIOS table (DSP0134, 3.7). The bytes come from the firmware and are hostile.
 //!
 //! Each structure type is declared once: its facts, what they mean, and where they stand. A fact that the table leaves open is
-//! `None`; a text is as the firmware has it, trimmed, be it a real serial number or `Default string`.
+//! `None`; a text is as the firmware has it, trimmed: a real serial number as well as `Default string`.
 
 mod expansion;
 mod memory;
@@ -29,7 +29,7 @@ const MAX_ENTRY_POINT_BYTES: usize = 256;
 const OEM_STRINGS: u8 = 11;
 const OEM_STRING_COUNT: usize = 0x04;
 
-/// The table; empty when there is none.
+/// The table; empty if it is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Smbios {
     table: Vec<u8>,
@@ -101,7 +101,7 @@ impl Smbios {
         self.version
     }
 
-    /// Sum of the sizes of all memory devices (type 17), bytes; 0 when none tells.
+    /// Sum of the sizes of all memory devices (type 17), bytes; 0 when none has one.
     pub fn memory_bytes(&self) -> u64 {
         self.typed::<MemoryDevice>().filter_map(|device| memory::size_bytes(&device)).fold(0, u64::saturating_add)
     }

@@ -159,7 +159,7 @@ structure! {
         version: String = s.text(0x06),
         /// Serial number.
         serial_number: String = s.text(0x07),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x08),
         /// What can be done with it.
         features: Vec<String> = s.byte(0x09).map(|bits| flags(bits.into(), 0, &BOARD_FEATURES)),
@@ -185,7 +185,7 @@ structure! {
         version: String = s.text(0x06),
         /// Serial number.
         serial_number: String = s.text(0x07),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x08),
         /// How it was when last booted.
         boot_up_state: String = s.name(0x09, CHASSIS_STATES),
@@ -193,7 +193,7 @@ structure! {
         power_supply_state: String = s.name(0x0a, CHASSIS_STATES),
         /// How warm it was when last booted.
         thermal_state: String = s.name(0x0b, CHASSIS_STATES),
-        /// What keeps others out.
+        /// State of the external interface lock.
         security_status: String = s.name(0x0c, CHASSIS_SECURITY),
         /// Height, rack units of 44.45 mm.
         height_u: u8 = s.nonzero_byte(0x11),
@@ -248,7 +248,7 @@ structure! {
     }
 }
 
-/// 7.1.1: units of 64 KiB less one; sizes from 16 MiB on are in a word of their own.
+/// 7.1.1: units of 64 KiB less one; sizes from 16 MiB on are in a separate word.
 fn rom_bytes(s: &Structure<'_>) -> Option<u64> {
     match s.byte(0x09)? {
         0xff => match s.word(0x18) {
@@ -301,7 +301,7 @@ fn address_space(s: &Structure<'_>) -> Option<&'static str> {
     })
 }
 
-/// The lowest bit tells the address space; its own value is in the modifier that later versions added (7.39).
+/// The lowest bit gives the address space; its own value is in the modifier that later versions added (7.39).
 fn base_address(s: &Structure<'_>) -> Option<u64> {
     let address = s.qword(0x08)?;
     if s.byte(0x04)? == SSIF {

@@ -77,7 +77,7 @@ structure! {
         l3_cache_handle: u16 = s.reference(0x1e),
         /// Serial number.
         serial_number: String = s.text(0x20),
-        /// The owner's mark.
+        /// Asset tag.
         asset_tag: String = s.text(0x21),
         /// The maker's part number.
         part_number: String = s.text(0x22),
@@ -124,7 +124,7 @@ structure! {
     }
 }
 
-/// 7.5.2: 0xfe says that the number is in a word of its own.
+/// 7.5.2: 0xfe says that the number is in a separate word.
 fn family(s: &Structure<'_>) -> Option<u16> {
     let family = match s.byte(0x06)? {
         0xfe => s.word(0x28)?,
@@ -146,7 +146,7 @@ fn voltage_mv(s: &Structure<'_>) -> Option<u16> {
     Some(u16::from(voltage & 0x7f) * 100).filter(|&mv| voltage & 0x80 != 0 && mv != 0)
 }
 
-/// 7.5.6: counts from 255 on are in a word of their own.
+/// 7.5.6: counts from 255 on are in a separate word.
 fn count(s: &Structure<'_>, at: usize, extended_at: usize) -> Option<u16> {
     match s.nonzero_byte(at)? {
         0xff => s.word(extended_at).filter(|count| !matches!(count, 0 | 0xffff)),

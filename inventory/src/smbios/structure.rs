@@ -1,4 +1,5 @@
-//! SMBIOS structures (DSP0134, 6.1): where each begins and ends, and the fields in it. The bytes are the firmware's and hostile.
+//! SMBIOS structures (DSP0134, 6.1): where each begins and ends, and the fields in it. The bytes come from the firmware
+//! and are hostile.
 
 use std::{fmt, iter, ops::Range};
 
@@ -27,7 +28,7 @@ pub struct Version {
 
 impl Version {
     /// What the entry point says, in its 32-bit or its 64-bit form (DSP0134, 5.2.1 and 5.2.2). Firmware that writes 2.31,
-    /// 2.33 or 2.51 means 2.3 and 2.6 (the kernel's drivers/firmware/dmi_scan.c); VMware's is such.
+    /// 2.33 or 2.51 means 2.3 and 2.6 (the kernel's drivers/firmware/dmi_scan.c); VMware's does so.
     pub(super) fn parse(entry_point: &[u8]) -> Option<Self> {
         let at = match entry_point {
             [b'_', b'S', b'M', b'3', b'_', ..] => 7,
@@ -125,7 +126,7 @@ impl<'a> Structure<'a> {
         self.word(at).filter(|&value| value != 0)
     }
 
-    /// The handle of another structure; the two highest values say that there is none.
+    /// The handle of another structure; the two highest values mean none.
     pub(super) fn reference(&self, at: usize) -> Option<u16> {
         self.word(at).filter(|&handle| handle < 0xfffe)
     }

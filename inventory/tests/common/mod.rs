@@ -35,13 +35,13 @@ pub(crate) fn recorded_inventories() -> Vec<Value> {
     let read = |file: &str| serde_json::from_slice::<Value>(&fs::read(dir.join(file)).unwrap()).unwrap();
     let sent = read("sno-install/0003-POST-v2_infra-envs_ID_hosts_ID_instructions-204.json");
     // As the service keeps it: without the interfaces that it drops.
-    let kept = read("api/sno-host-known.json");
-    [&sent["request"]["body"]["output"], &kept["inventory"]]
+    let stored = read("api/sno-host-known.json");
+    [&sent["request"]["body"]["output"], &stored["inventory"]]
         .map(|text| serde_json::from_str(text.as_str().unwrap()).unwrap())
         .to_vec()
 }
 
-/// Runs with mounts of its own that nobody else sees. They end with the thread.
+/// Runs with its own mounts that no other process sees. They end with the thread.
 pub(crate) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     if !testkit::skip::unless("root, for namespaces", nix::unistd::geteuid().is_root()) {
         return;
@@ -55,7 +55,7 @@ pub(crate) fn with_own_mounts(test: impl FnOnce() + Send + 'static) {
     thread::spawn(inside).join().unwrap();
 }
 
-/// Runs in a network namespace of its own, with a sysfs that shows it.
+/// Runs in its own network namespace, with a sysfs that shows it.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     with_own_mounts(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();

@@ -256,7 +256,7 @@ impl Compare<'_> {
         self.text("Serial Number", serial_number);
         self.text("Asset Tag", asset_tag);
         self.text("Part Number", part_number);
-        // The highest values are no counts, but to dmidecode.
+        // The highest values are counts to dmidecode only.
         let reserved = ["255", "0", "65535"];
         self.number("Core Count", *core_count, "", &reserved);
         self.number("Core Enabled", *core_enabled, "", &reserved);

@@ -32,7 +32,7 @@ impl Dump {
         self
     }
 
-    /// Adds a structure of `len` bytes with these fields: where they stand, and their bytes. Each text is a string of its own.
+    /// Adds a structure of `len` bytes with these fields: where they stand, and their bytes. Each text is a separate string.
     pub(crate) fn fields(
         &mut self,
         kind: u8,
@@ -110,12 +110,12 @@ pub(crate) struct Block {
 }
 
 /// What dmidecode prints of a dump, by type and handle, since there is firmware that gives structures of two types the same
-/// handle (QEMU does); `None` when there is no dmidecode.
+/// handle (QEMU does); `None` when dmidecode is missing.
 pub(crate) fn dmidecode(dump: &[u8]) -> Option<BTreeMap<(u8, u16), Block>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), dump).unwrap();
     let Some(output) = run(file.path()) else {
-        testkit::skip::because("there is no dmidecode");
+        testkit::skip::because("dmidecode is missing");
         return None;
     };
     let mut blocks = BTreeMap::new();

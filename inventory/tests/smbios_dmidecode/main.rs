@@ -12,7 +12,7 @@ use dump::Dump;
 use inventory::Root;
 use std::{fs, path::Path};
 
-/// Compares all structures of a dump, and tells how many there were; `None` when there is no dmidecode.
+/// Compares all structures of a dump, and tells how many there were; `None` when dmidecode is missing.
 fn agrees(dump: &[u8]) -> Option<usize> {
     let blocks = dump::dmidecode(dump)?;
     let smbios = dump::read(dump);
@@ -58,7 +58,7 @@ fn agrees(dump: &[u8]) -> Option<usize> {
 fn a_recorded_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/smbios/minisforum-um790pro.dmi");
     let Ok(dump) = fs::read(&path) else {
-        return testkit::skip::because(format_args!("{} is not there", path.display()));
+        return testkit::skip::because(format_args!("{} is missing", path.display()));
     };
     if let Some(compared) = agrees(&dump) {
         assert!(compared >= 20, "{compared}");

@@ -74,9 +74,9 @@ pub enum Cause {
     Refused(u16),
     /// It points to other servers and does not ask them itself.
     NoRecursion,
-    /// Bytes that are no answer.
+    /// Bytes that are not an answer.
     Garbled,
-    /// The text is no domain name: empty labels, labels of more than 63 bytes, more than 255 in all.
+    /// The text is not a domain name: empty labels, labels of more than 63 bytes, more than 255 in all.
     NotAName,
 }
 

@@ -81,7 +81,7 @@ trait Dial {
 
     fn now(&self) -> Instant;
     fn start(&self, address: SocketAddr) -> io::Result<Self::Attempt>;
-    /// The connection, or the attempt again where it goes on.
+    /// The connection, or the attempt again if it continues.
     fn finish(&self, attempt: Self::Attempt) -> io::Result<Result<Self::Connection, Self::Attempt>>;
     /// Until something becomes of one of `attempts`, or until then.
     fn wait(&self, attempts: &[&Self::Attempt], until: Instant);
@@ -114,7 +114,7 @@ impl Dial for Host {
     }
 }
 
-/// An attempt that goes on.
+/// An attempt that continues.
 struct Running<A> {
     /// Its place among the addresses.
     index: usize,

@@ -132,7 +132,7 @@ fn all_of_it_takes_no_longer_than_it_may() {
 }
 
 #[test]
-fn every_address_s_reason_is_told() {
+fn every_address_s_reason_is_reported() {
     let scripted = Scripted::new(&[refuses(0), SILENT, refuses(5)]);
     let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
     let expected =

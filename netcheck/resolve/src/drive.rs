@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names looked up at once: a request with a thousand of them is no reason to run out of sockets.
+/// Names looked up at once: a request with a thousand of them must not use up all sockets.
 const MAX_LOOKUPS: usize = 32;
 /// A server that was silent is asked after the others for this long.
 const SILENCE: Duration = Duration::from_secs(60);

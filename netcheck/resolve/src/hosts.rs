@@ -19,7 +19,7 @@ pub struct Entry {
 }
 
 impl Hosts {
-    /// Reads the text of a hosts file; lines that are not understood say nothing.
+    /// Reads the text of a hosts file; lines that are not understood are ignored.
     pub fn parse(text: &str) -> Self {
         let mut hosts = Self::default();
         for line in text.lines() {

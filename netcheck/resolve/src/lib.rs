@@ -1,5 +1,5 @@
-//! From a name to a connection, without the C library: musl's resolver gives a name up when a server refuses the question for
-//! its IPv6 addresses, though it has told the IPv4 ones.
+//! From a name to a connection, without the C library: musl's resolver gives a name up when a server refuses the question
+//! for its IPv6 addresses, even if it has the IPv4 ones.
 //!
 //! Names are looked up by the host's own settings (resolv.conf(5), hosts(5)), which are read again for every connection, since
 //! a DHCP lease changes them. A and AAAA are asked at once, and either suffices. Addresses are tried in turn, each next one

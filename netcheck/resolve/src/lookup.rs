@@ -64,7 +64,7 @@ impl<W> Lookup<W> {
         Self { names: vec![name], ..Self::new("", Aim::Report, &[], Vec::new()) }
     }
 
-    /// Goes on as far as it can without waiting; whether it is finished.
+    /// Continues as far as it can without waiting; whether it is finished.
     pub(crate) fn advance<N: Network<Wire = W>>(
         &mut self,
         network: &mut N,
@@ -96,7 +96,7 @@ impl<W> Lookup<W> {
         }
     }
 
-    /// When something is to be done though nothing came.
+    /// When to act although nothing came.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.questions.iter().filter_map(Asking::until).chain(self.grace_until).min()
     }

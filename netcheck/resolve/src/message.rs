@@ -42,21 +42,21 @@ impl std::fmt::Display for Record {
 /// A question for an absolute name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Told apart from other questions by this.
+    /// Distinguishes it from other questions.
     pub id: u16,
-    /// The name; case is kept.
+    /// The name; case stays.
     pub name: Name,
     /// What is asked of it.
     pub record: Record,
 }
 
 impl Question {
-    /// With an id that nobody can guess: what answers another question is thrown away.
+    /// With an unguessable id: an answer to another question is discarded.
     pub(crate) fn unpredictable(name: &str, record: Record) -> Option<Self> {
         Self::new(random(), name, record)
     }
 
-    /// `name` is taken as absolute, with or without its last dot. `None` for text that is no name (RFC 1035 §2.3.4).
+    /// `name` is taken as absolute, with or without its last dot. `None` for text that is not a name (RFC 1035 §2.3.4).
     pub fn new(id: u16, name: &str, record: Record) -> Option<Self> {
         let mut name = Name::from_ascii(name).ok()?;
         name.set_fqdn(true);
@@ -74,11 +74,11 @@ impl Question {
             options.set_max_payload(EDNS_PAYLOAD_BYTES);
             message.set_edns(options);
         }
-        // One name that was checked and no compression: this can't fail, and an empty datagram is answered by nobody.
+        // One name that was checked and no compression: this can't fail, and an empty datagram gets no answer.
         message.to_vec().unwrap_or_default()
     }
 
-    /// Reads an answer; `None` for bytes that are no answer to this question.
+    /// Reads an answer; `None` for bytes that are not an answer to this question.
     pub fn answer(&self, bytes: &[u8]) -> Option<Reply> {
         let message = Message::from_vec(bytes).ok()?;
         let asked = |query: &Query| *query.name() == self.name && query.query_type() == self.record.record_type();
@@ -240,7 +240,7 @@ mod tests {
         ] {
             assert_eq!(other.answer(&bytes), None, "{other:?}");
         }
-        assert_eq!(question.answer(&question.to_bytes(false)), None, "a question is no answer");
+        assert_eq!(question.answer(&question.to_bytes(false)), None, "a question is not an answer");
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-/// Addresses of each family that are of any use: nobody has the time to try them all.
+/// Addresses of each family that are tried: there is no time for all of them.
 const MAX_TRIED: usize = 16;
 /// Shown of what went wrong.
 const MAX_SHOWN: usize = 4;
@@ -42,7 +42,7 @@ pub enum LookupError {
     /// The settings can't be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Text that is no domain name.
+    /// Text that is not a domain name.
     #[error("'{}' is not a domain name", name.escape_debug())]
     NotAName {
         /// As asked for, shortened.
@@ -56,13 +56,13 @@ pub enum LookupError {
         /// The absolute names that it may stand for.
         tried: Vec<String>,
     },
-    #[error("the name {name} exists, but has no address, by {server}")]
+    #[error("the name {name} exists but has no address, according to {server}")]
     NoAddress {
         name: String,
         /// The server that said so.
         server: SocketAddr,
     },
-    #[error("the name {name} is an alias of {target}, which has no address, by {server}")]
+    #[error("the name {name} is an alias of {target}, which has no address, according to {server}")]
     DanglingAlias {
         name: String,
         /// The end of the chain of aliases.

@@ -19,7 +19,7 @@ const POLICY: [(Ipv6Addr, u32, u8, u8); 9] = [
 ];
 
 /// Puts `addresses` into the order in which they are tried. `source` tells from which address packets to one would leave; `None`
-/// where there is no route. Equals stay in their order, which is the name server's.
+/// where there is no route. Equal ones stay in the name server's order.
 pub fn order(mut addresses: Vec<SocketAddr>, source: impl Fn(SocketAddr) -> Option<IpAddr>) -> Vec<SocketAddr> {
     addresses.sort_by_cached_key(|address| {
         let there = address.ip();

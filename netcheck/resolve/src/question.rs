@@ -10,7 +10,7 @@ use std::{net::SocketAddr, time::Instant};
 
 const NO_ERROR: u16 = 0;
 pub(crate) const NO_SUCH_NAME: u16 = 3;
-/// Datagrams looked at in one go: somebody who floods us with forged ones is not to keep us from looking at the clock.
+/// Datagrams looked at in one go: a flood of forged ones must not keep us from looking at the clock.
 const MAX_DATAGRAMS: u32 = 64;
 
 /// A question, and how far it has got.
@@ -19,7 +19,7 @@ pub(crate) struct Asking<W> {
     /// The absolute name.
     name: String,
     pub record: Record,
-    /// `None` for text that is no name.
+    /// `None` for text that is not a name.
     question: Option<Question>,
     servers: Vec<SocketAddr>,
     /// Counts servers, and rounds through them.
@@ -34,7 +34,7 @@ pub(crate) struct Asking<W> {
 
 #[derive(Debug)]
 enum State<W> {
-    /// The next server is to be asked.
+    /// The next server must be asked.
     Next,
     Waiting {
         server: SocketAddr,
@@ -70,7 +70,7 @@ impl<W> Asking<W> {
         matches!(self.state, State::Done(_))
     }
 
-    /// What a server said whose word counts.
+    /// The answer of an authoritative server.
     pub(crate) fn reply(&self) -> Option<&(SocketAddr, Reply)> {
         match &self.state {
             State::Done(reply) => reply.as_ref(),
@@ -78,7 +78,7 @@ impl<W> Asking<W> {
         }
     }
 
-    /// When something is to be done though nothing came.
+    /// When to act although nothing came.
     pub(crate) fn until(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting { until, .. } => Some(*until),
@@ -93,7 +93,7 @@ impl<W> Asking<W> {
         }
     }
 
-    /// Goes on as far as it can without waiting.
+    /// Continues as far as it can without waiting.
     pub(crate) fn advance<N: Network<Wire = W>>(&mut self, network: &mut N, servers: Servers<'_>, deadline: Instant) {
         loop {
             let next = match &mut self.state {
@@ -157,13 +157,13 @@ impl<W> Asking<W> {
         silent.map(|server| (*server, Over::Tcp))
     }
 
-    /// Goes on to the next server.
+    /// Continues with the next server.
     fn pass(&mut self, server: SocketAddr, over: Over, cause: Cause) {
         let is_known = self.silent.contains(&server);
         if over == Over::Udp && cause.is_silence() && !is_known {
             self.silent.push(server);
         }
-        // That a silent server has no TCP either is no news.
+        // That a silent server has no TCP either is expected.
         if over == Over::Udp || !(is_known && cause.is_silence()) {
             self.note(Some(server), cause);
         }
@@ -205,7 +205,7 @@ fn listen<N: Network>(
     Ok(None)
 }
 
-/// Why another server is to be asked.
+/// Why another server must be asked.
 fn objection(reply: &Reply) -> Option<Cause> {
     match reply.code {
         _ if reply.referral => Some(Cause::NoRecursion),

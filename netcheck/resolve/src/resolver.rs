@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// A resolv.conf or a hosts file larger than this is none.
+/// A resolv.conf or a hosts file larger than this is refused.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Clocks overflow somewhere above.
 const MAX_LIMIT: Duration = Duration::from_secs(3600);
@@ -26,8 +26,8 @@ const MAX_LIMIT: Duration = Duration::from_secs(3600);
 /// Why no name can be looked up.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A file that is there and can't be read.
-    #[error("cannot read {}, which says how names are looked up", path.display())]
+    /// A file that exists and can't be read.
+    #[error("cannot read {}, which name lookups need", path.display())]
     Read { path: PathBuf, source: io::Error },
 }
 
@@ -45,7 +45,7 @@ impl Resolver {
         Self { settings, hosts, silent: Arc::default() }
     }
 
-    /// As the files say now; a file that is not there is an empty one.
+    /// As the files say now; a missing file counts as an empty one.
     pub fn from_files(resolv_conf: &Path, hosts: &Path) -> Result<Self, ReadError> {
         Ok(Self::new(Settings::parse(&read(resolv_conf)?), Hosts::parse(&read(hosts)?)))
     }
@@ -72,8 +72,8 @@ impl Resolver {
         finished.map_or_else(|| Answer::new(name, Outcome::Failed), |lookup| lookup.answer)
     }
 
-    /// The names of `addresses` (PTR records, RFC 1035 §3.5), without the last dot and in the same order. `None`: it has none, or
-    /// nobody said so within `limit`.
+    /// The names of `addresses` (PTR records, RFC 1035 §3.5), without the last dot and in the same order. `None`: it has
+    /// none, or no server said so within `limit`.
     pub fn reverse_all(&self, addresses: &[IpAddr], limit: Duration) -> Vec<Option<String>> {
         let lookups = addresses.iter().map(|address| match self.hosts.find_name(*address) {
             Some(name) => Lookup::named(name.to_owned()),

@@ -114,7 +114,7 @@ fn a_server_that_only_points_elsewhere_or_fails_is_not_believed() {
 }
 
 #[test]
-fn what_nobody_answers_is_told_with_server_and_question() {
+fn unanswered_questions_are_reported_with_server_and_question() {
     let mut network = Simulation::new(|_: &Seen| Deed::Drop);
     let answer = network.lookup("a", &format!("{ONE}search lab\noptions timeout:1 attempts:2\n"), Aim::Connect);
     assert_eq!(answer.outcome, Outcome::Failed);
@@ -300,7 +300,7 @@ fn options_are_heeded() {
 }
 
 #[test]
-fn this_host_s_own_names_are_nobody_else_s_business() {
+fn this_host_s_own_names_are_not_sent_to_servers() {
     let mut network = Simulation::new(|_: &Seen| Deed::Unreachable);
     for name in ["localhost", "LOCALHOST.", "db.localhost"] {
         let answer = network.lookup(name, ONE, Aim::Connect);
@@ -344,7 +344,7 @@ fn a_hosts_file_that_is_a_directory_is_an_error() {
     let missing = directory.path().join("missing");
     assert!(Resolver::from_files(&missing, &missing).is_ok());
     let error = Resolver::from_files(directory.path(), &missing).unwrap_err();
-    let expected = format!("cannot read {}, which says how names are looked up", directory.path().display());
+    let expected = format!("cannot read {}, which name lookups need", directory.path().display());
     assert_eq!(error.to_string(), expected);
     assert!(matches!(Resolver::from_files(&missing, Path::new("/dev/zero")), Err(ReadError::Read { .. })));
 }

@@ -14,7 +14,7 @@ const MAX_SEARCH: usize = 32;
 /// RFC 1035 §2.3.4, in text, with the last dot.
 const MAX_NAME_LEN: usize = 254;
 
-/// What resolv.conf says. Lines that are not understood say nothing, as for everybody else who reads it.
+/// What resolv.conf says. Lines that are not understood are ignored, as by every other reader of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// In the order in which they are asked; the local host's own, when none is named.

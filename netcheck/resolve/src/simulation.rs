@@ -47,7 +47,7 @@ impl Seen {
         Deed::Send(vec![(1, self.with(code, &[]))])
     }
 
-    /// The name has this address, told after so many milliseconds.
+    /// The name has this address, answered after this many milliseconds.
     pub(crate) fn tell(&self, after_ms: u64, address: &str) -> Deed {
         Deed::Send(vec![(after_ms, self.addresses(&[address]))])
     }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Begins to connect; [`is_connected`] tells how it went.
+/// Begins to connect; [`is_connected`] gives the result.
 pub(crate) fn start_connecting(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;

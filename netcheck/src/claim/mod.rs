@@ -1,11 +1,12 @@
 //! Who holds an address? `verify-vips` (docs/compatibility.md#verify-vips), and whether another station has one of ours.
 //!
 //! An address on a network of ours is asked for on the segment itself, as a station does before it takes the address: by
-//! ARP probes (RFC 5227 §2.1.1) and by the solicitations of duplicate address detection (RFC 4862 §5.4.2). Nobody learns
-//! anything from these, no proxy answers them, and a host that filters everything else must. Elsewhere an echo has to do.
+//! ARP probes (RFC 5227 §2.1.1) and by the solicitations of duplicate address detection (RFC 4862 §5.4.2). No station
+//! learns anything from these, no proxy answers them, and even a host that filters everything else must. Elsewhere an
+//! echo has to do.
 //!
-//! Others that ask for the same address are no holders, although both RFCs have a station that wants it take them for such:
-//! every host of a cluster asks after the same virtual addresses, about when we do.
+//! Others that ask for the same address are not holders, although both RFCs treat them so: every host of a cluster asks
+//! after the same virtual addresses, about when we do.
 
 mod plan;
 pub(crate) mod request;
@@ -65,7 +66,7 @@ pub enum Holder {
         #[serde(serialize_with = "as_text")]
         mac: Mac,
     },
-    /// Somebody that is not on a network of ours and answers echoes.
+    /// A host that is not on a network of ours and answers echoes.
     Remote,
 }
 
@@ -73,11 +74,11 @@ pub enum Holder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
     pub address: IpAddr,
-    /// Those that have it, sorted; nobody if empty.
+    /// Those that have it, sorted.
     pub holders: Vec<Holder>,
     /// Interfaces whose segment was asked. When empty, an echo was tried, unless the address is our own.
     pub links: Vec<String>,
-    /// Why no question could be sent: no link, no route. That nobody holds the address is not known then.
+    /// Why no question could be sent: no link, no route. Whether the address is free is not known then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
 }
@@ -97,7 +98,7 @@ fn as_text<S: Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(mac)
 }
 
-/// Why nobody was asked. Addresses that nobody has, or that can't be asked for, are results, not errors.
+/// Why no station was asked. Free addresses, or ones that can't be probed, are results, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The request can't be read or carried out.
@@ -106,10 +107,10 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop of the probes")]
@@ -118,7 +119,7 @@ pub enum Error {
 
 /// Finds out who holds each of `addresses`, in their order.
 ///
-/// Blocks for about a second. Runs an event loop of its own on this thread and in this thread's network namespace; not to be
+/// Blocks for about a second. Runs its own event loop on this thread and in this thread's network namespace; must not be
 /// called from within another one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
 pub fn holders(addresses: &[IpAddr], options: &ClaimOptions) -> Result<Vec<Claim>, Error> {
     request::check(addresses)?;

@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     pub own_macs: BTreeSet<Mac>,
 }
 
-/// Asks for `addresses` on those of `links` that have them on their network, or on all of them if told so.
+/// Asks for `addresses` on those of `links` that have them on their network, or on all of them if requested.
 pub(crate) fn holders(addresses: &[IpAddr], all: &[Interface], links: &[&Interface], on_all: bool) -> Plan {
     let mut plan = Plan::without_asks(all, links);
     for target in addresses.iter().copied().gather::<BTreeSet<_>>() {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(asks(&["10.0.0.9"], &[]), [v4(0, "10.0.0.9"), v4(1, "10.0.0.9")]);
         assert_eq!(asks(&["fd00::9", "fd00::9"], &[]), [v6(0, "fd00::9")], "asked for once");
         assert_eq!(asks(&["192.0.2.1"], &[]), [echo("192.0.2.1")]);
-        assert_eq!(asks(&["10.8.0.9"], &[]), [echo("10.8.0.9")], "nobody speaks ARP in a tunnel");
+        assert_eq!(asks(&["10.8.0.9"], &[]), [echo("10.8.0.9")], "ARP is not used in a tunnel");
         assert_eq!(asks(&["10.8.0.1", "127.0.0.1"], &[]), [], "our own needs no echo");
         assert_eq!(asks(&["192.0.2.1"], &["b"]), [v4(0, "192.0.2.1")], "a named link needs no address");
     }

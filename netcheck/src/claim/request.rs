@@ -15,7 +15,7 @@ pub enum RequestError {
         /// Cause, with line and column.
         source: serde_json::Error,
     },
-    /// Text that is no address.
+    /// Text that is not an address.
     #[error("failed to verify vip {text}: not an IP address")]
     Address {
         /// What was found, shortened.
@@ -25,7 +25,7 @@ pub enum RequestError {
     /// An address that no station can have.
     #[error("failed to verify vip {address}: no station has an unspecified, multicast or broadcast address")]
     NotUnicast { address: IpAddr },
-    #[error("{count} addresses to verify; at most {MAX_ADDRESSES} are asked for at once")]
+    #[error("{count} addresses to verify; at most {MAX_ADDRESSES} are checked at once")]
     TooMany { count: usize },
 }
 
@@ -47,13 +47,13 @@ pub(crate) fn check(addresses: &[IpAddr]) -> Result<(), RequestError> {
     if addresses.len() > MAX_ADDRESSES {
         return Err(RequestError::TooMany { count: addresses.len() });
     }
-    let nobodys = |address: &&IpAddr| {
+    let invalid = |address: &&IpAddr| {
         address.is_unspecified() || address.is_multicast() || **address == IpAddr::V4(Ipv4Addr::BROADCAST)
     };
-    addresses.iter().find(nobodys).map_or(Ok(()), |&address| Err(RequestError::NotUnicast { address }))
+    addresses.iter().find(invalid).map_or(Ok(()), |&address| Err(RequestError::NotUnicast { address }))
 }
 
-/// The reply: an address that anybody holds, ourselves included, can't be the cluster's. One that could not be asked for is
+/// The reply: an address in use, also by this host, can't be the cluster's. One that could not be asked for is
 /// free, as it is to nmap, which ends well where there is no route and no link. Texts are echoed as they came, for the
 /// service compares them.
 pub(crate) fn reply(request: &[VerifyVip], claims: &[Claim]) -> Vec<VerifiedVip> {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_requests_are_told_as_the_service_knows_it() {
+    fn bad_requests_are_reported_in_the_services_words() {
         let read = |vip: &str| {
             let json = serde_json::json!([{"vip": vip, "vip_type": "api"}]).to_string();
             from_json(json.as_bytes()).and_then(|request| addresses(&request)).and_then(|a| check(&a))
@@ -102,9 +102,6 @@ mod tests {
         let error = from_json(br#"[{"vip":"10.0.0.1","vip_type":"dns"}]"#).unwrap_err();
         assert!(error.to_string().starts_with("the request is not a JSON array"), "{error}");
         let many = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)); 1001];
-        assert_eq!(
-            check(&many).unwrap_err().to_string(),
-            "1001 addresses to verify; at most 1000 are asked for at once"
-        );
+        assert_eq!(check(&many).unwrap_err().to_string(), "1001 addresses to verify; at most 1000 are checked at once");
     }
 }

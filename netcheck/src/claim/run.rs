@@ -131,7 +131,7 @@ impl Asker {
         sleep(options.timeout).await;
     }
 
-    /// Asks once; or says what kept the question from leaving.
+    /// Asks once; or says why the question was not sent.
     async fn ask(&self, ask: &Ask, round: u16) -> Result<(), String> {
         let link = ask.link().and_then(|link| self.plan.links.get(link));
         let sent = match (*ask, link) {
@@ -182,7 +182,7 @@ impl Asker {
         });
     }
 
-    /// Whoever speaks with the address as its own has it, whatever it says (RFC 5227 §2.1.1).
+    /// A station that sends from the address has it, whatever it says (RFC 5227 §2.1.1).
     async fn read_arp(self: Rc<Self>, link: usize) {
         let Some(Some(socket)) = self.arp.get(link) else { return };
         let book = |frame: Frame<'_>| {
@@ -241,7 +241,7 @@ impl Heard {
             obstacles.join("; ")
         });
         if let Some(obstacle) = &obstacle {
-            tracing::warn!(%address, obstacle, "could not be asked for; nobody is known to hold it");
+            tracing::warn!(%address, obstacle, "could not be probed; its holder is unknown");
         }
         let ours = all.iter().filter(|interface| interface.addresses.iter().any(|own| own.ip == address));
         let mut holders: Vec<_> = ours.map(|i| Holder::Ourselves { interface: i.name.clone() }).collect();

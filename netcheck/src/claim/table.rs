@@ -15,18 +15,20 @@ pub(crate) fn render(claims: &[Claim]) -> String {
             line(match holder {
                 Holder::Ourselves { interface } => format!("IN USE   by this host, on {interface}"),
                 Holder::Neighbour { interface, mac } => format!("IN USE   by {mac}, on {interface}"),
-                Holder::Remote => "IN USE   answers echoes; not on a network of ours".to_owned(),
+                Holder::Remote => "IN USE   answers echoes; not on a network of this host".to_owned(),
             });
         }
         if claim.holders.is_empty() {
             line(match (&claim.obstacle, &*claim.links) {
-                (Some(obstacle), _) => format!("UNKNOWN  could not be asked for: {obstacle}"),
-                (None, []) => "no answer to echoes; not on a network of ours, so it may still be in use".to_owned(),
-                (None, links) => format!("free     nobody answers on {}", links.join(", ")),
+                (Some(obstacle), _) => format!("UNKNOWN  could not be probed: {obstacle}"),
+                (None, []) => {
+                    "no answer to echoes; not on a network of this host, so it may still be in use".to_owned()
+                }
+                (None, links) => format!("free     no answer on {}", links.join(", ")),
             });
         }
     }
-    if claims.is_empty() { "no addresses to ask for\n".to_owned() } else { text }
+    if claims.is_empty() { "no addresses to check\n".to_owned() } else { text }
 }
 
 /// One line a station that has an address of ours.
@@ -35,7 +37,7 @@ pub(crate) fn render_duplicates(duplicates: &[Duplicate]) -> String {
     for Duplicate { address, interface, mac } in duplicates {
         let _ = writeln!(text, "{:<39}  DUPLICATE: ours on {interface}, and {mac} has it too", address.to_string());
     }
-    if duplicates.is_empty() { "nobody else holds an address of this host\n".to_owned() } else { text }
+    if duplicates.is_empty() { "no other station holds an address of this host\n".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -67,10 +69,10 @@ mod tests {
         let expected = format!(
             "{0}IN USE   by this host, on a\n\
              {0}IN USE   by 02:00:00:00:00:01, on a\n\
-             {1}IN USE   answers echoes; not on a network of ours\n\
-             {2}free     nobody answers on a, b\n\
-             {3}no answer to echoes; not on a network of ours, so it may still be in use\n\
-             {4}UNKNOWN  could not be asked for: a has no link\n",
+             {1}IN USE   answers echoes; not on a network of this host\n\
+             {2}free     no answer on a, b\n\
+             {3}no answer to echoes; not on a network of this host, so it may still be in use\n\
+             {4}UNKNOWN  could not be probed: a has no link\n",
             column(1),
             column(2),
             column(3),

@@ -8,20 +8,19 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// Some servers send an echo to an address and wait three seconds for an answer before they offer it.
 const LISTEN_S: u64 = 5;
 
-/// See which DHCP servers offer what, or take the leases of a cluster's virtual addresses.
+/// List the offers of DHCP servers, or take the leases of a cluster's virtual addresses.
 ///
-/// With --interface: broadcasts a question (DHCPDISCOVER) and lists every offer that comes back. None is taken, so nothing
-/// stays behind on the servers; most keep an offered address aside for a minute or two, for the same MAC address to come
-/// back to. Two servers on one network are the classic fault that this shows.
+/// With --interface: broadcasts a DHCPDISCOVER and lists every offer. None is accepted; most servers only reserve the offered
+/// address for a minute or two, for the same MAC address. Two servers on one network are the classic fault that this shows.
 ///
-/// With --request: what the service's step asks for. Takes one lease each for the API and the ingress address with the MAC
-/// addresses given, the earlier address if the request holds an earlier lease. The leases stay taken on the server until
-/// they expire; asked again with the same MAC addresses it gives the same. Nothing is configured on this host.
+/// With --request: runs the service's step. Takes one lease each for the API and the ingress address with the given MAC
+/// addresses; if the request contains an earlier lease, asks for its address. The leases last on the server until they
+/// expire; the same MAC addresses get the same leases again. Nothing is configured on this host.
 ///
-/// Frames leave with the MAC address asked for as their source, so a switch learns it on this port. Ports locked to one
-/// MAC address need an exception.
+/// The source of the frames is the requested MAC address, so a switch learns it on this port. Ports locked to one MAC address
+/// need an exception.
 ///
-/// No offer is a result: the exit status is 0. Without both leases it is 1.
+/// The exit status is 0 even if there is no offer, and 1 if either lease is missing.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a dhcp-lease-allocate step, for example:
   {"interface":"ens3","api_vip_mac":"00:1a:4a:10:20:30",
@@ -41,10 +40,10 @@ pub(super) struct Dhcp {
     /// File with the step's request, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// How long to listen for offers (5 unless told otherwise), or to try for both leases (28), seconds
+    /// How long to listen for offers (default 5), or to try for both leases (default 28), seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: Option<u64>,
-    /// Print the result as one line of JSON, as when stdout is no terminal
+    /// Print the result as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_the_real_agents_unless_told_otherwise() {
+    fn the_time_is_the_real_agents_by_default() {
         let default = DhcpTiming::default();
         assert_eq!(parse(&["--request", "-"]).unwrap().options(default.timeout), default);
         let given = parse(&["--request", "-", "--timeout-s", "3"]).unwrap().options(default.timeout);

@@ -4,18 +4,17 @@ use super::{print, read_request};
 use crate::dns::{DnsOptions, from_json, resolve, response, table};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Look names up as this host does: addresses, canonical names, wildcards that should not be there.
+/// Look up names as this host does: addresses, canonical names, unwanted wildcards.
 ///
-/// The hosts file is asked first, then the servers of resolv.conf one after the other until one says whether the name exists; all
-/// names are looked up at the same time, and nothing is remembered. A name with a trailing dot is taken as it stands; without it
-/// the search list of resolv.conf applies, as for every other program.
+/// The hosts file comes first, then the servers of resolv.conf in order until one says whether the name exists; all names are
+/// looked up at the same time, and nothing is cached. A name with a trailing dot is absolute; otherwise the search list of
+/// resolv.conf applies, as for every other program.
 ///
 /// An installation needs addresses for api.CLUSTER.DOMAIN, api-int.CLUSTER.DOMAIN and names under apps.CLUSTER.DOMAIN, and no
-/// address for validateNoWildcardDNS.CLUSTER.DOMAIN with and without trailing dot: that it resolves with the dot means a DNS
-/// wildcard for the whole cluster domain, that it resolves only without it a wildcard in a search domain (often one that DHCP
-/// handed out).
+/// address for validateNoWildcardDNS.CLUSTER.DOMAIN with and without trailing dot: if it resolves with the dot, the whole
+/// cluster domain has a DNS wildcard; if only without, a search domain (often one from DHCP) has one.
 ///
-/// A name that does not resolve is a result, not an error: the exit status is 0 whenever the check took place.
+/// The exit status is 0 whenever the check took place, even if a name does not resolve.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a domain-resolution step, for example:
   {"domains":[{"domain_name":"api.prod.example.com"},
@@ -26,23 +25,23 @@ Examples:
   landfall netcheck dns --resolv-conf /run/NetworkManager/no-stub-resolv.conf quay.io
   landfall netcheck dns --request domains.json"#)]
 pub(super) struct Dns {
-    /// Names to look up; a trailing dot keeps the search list away
+    /// Names to look up; a trailing dot disables the search list
     #[arg(value_name = "NAME", required_unless_present = "request", conflicts_with = "request")]
     names: Vec<String>,
     /// File with the names, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Which servers to ask, and the search list
+    /// resolv.conf with name servers and search list
     #[arg(long, value_name = "PATH", default_value_os_t = DnsOptions::default().resolv_conf)]
     resolv_conf: PathBuf,
     /// Names known without asking
     #[arg(long, value_name = "PATH", default_value_os_t = DnsOptions::default().hosts)]
     hosts: PathBuf,
-    /// End the check after this time and report what was seen until then, seconds
+    /// End the check after this time and report what was seen by then, seconds
     #[arg(long, value_name = "N", default_value_t = DnsOptions::default().deadline.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
-    /// Print the answers as one line of JSON, as when stdout is no terminal
+    /// Print the answers as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

@@ -5,35 +5,36 @@ use crate::doctor::{DoctorOptions, ProxyVariables, diagnose};
 use api::http::HttpConfig;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Find out why this host does not reach the service, and what to do about it.
+/// Find out why this host cannot reach the service, and what to do about it.
 ///
-/// Walks the way to the service station by station: link, address, gateway, duplicate address, DNS, time, proxy, TLS, service.
-/// Each is OK, WARN (wrong, but not in the way), BROKEN, or - (not looked at, because of an earlier one). The first that is
-/// BROKEN is the one to repair; below it stands what to do.
+/// Checks the way to the service step by step: link, address, gateway, duplicate address, DNS, time, proxy, TLS, service.
+/// Each is OK, WARN (wrong, but not blocking), BROKEN, or - (not checked, because of an earlier one). Repair the first that
+/// is BROKEN; the line below it says how.
 ///
-/// Takes about two seconds where all is well, and nine times --timeout-s at most. Nothing is changed and no credentials are
-/// sent, so it can be interrupted and repeated at will. Without root (or CAP_NET_RAW) neighbours are not asked, and all else is.
+/// Takes about two seconds if all is well, and at most nine times --timeout-s. Nothing is changed and no credentials are
+/// sent, so it can be interrupted and repeated at will. Without root (or CAP_NET_RAW) neighbours are not probed; the rest is
+/// checked.
 ///
 /// Exit status: 0 when the service can be reached, 1 when it cannot (or the check did not take place), 2 for wrong usage.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Proxies are taken from the environment as the agent does: HTTPS_PROXY for https://, HTTP_PROXY for http://, unless NO_PROXY \
+Proxies come from the environment, as for the agent: HTTPS_PROXY for https://, HTTP_PROXY for http://, unless NO_PROXY \
 names the host.
 
-The time is asked of --ntp, else of chronyd's servers, else taken from the date of the service's answer.
+The time comes from --ntp, else from chronyd's servers, else from the date of the service's answer.
 
 Examples:
   landfall netcheck doctor --url https://api.example.com
   landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem --ntp 192.0.2.1
   landfall netcheck doctor --url http://192.0.2.7:8090 --json | jq .cause")]
 pub(super) struct Doctor {
-    /// The service, as agents are told of it
+    /// URL of the service, as given to agents
     #[arg(long, value_name = "URL")]
     url: String,
-    /// PEM bundle of CA certificates to trust beside the system's
+    /// PEM bundle of CA certificates to trust in addition to the system's
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
-    /// Overlook a certificate that is not to be trusted, as an agent with --insecure does
+    /// Accept an untrusted certificate, as an agent with --insecure does
     #[arg(long)]
     insecure: bool,
     /// Ask this server for the time instead of chronyd's (may be given several times)
@@ -48,7 +49,7 @@ pub(super) struct Doctor {
     /// How long to wait for each connection and answer, seconds; 1 to 60
     #[arg(long, value_name = "N", default_value_t = 5)]
     timeout_s: u64,
-    /// Print the findings as one line of JSON, as when stdout is no terminal
+    /// Print the findings as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

@@ -16,11 +16,11 @@ use std::{
 
 /// Fetch the Ignition config that a running cluster gives new workers, to see whether this host can join it.
 ///
-/// The URL is that of the cluster's machine config server. With --ca only that CA is trusted and no proxy is used; else the
-/// system's roots count and the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY. At most 10 redirects are followed. The reply has
-/// the config as spec 3.2.0 with the few files the service reads, and without units.
+/// The URL is that of the cluster's machine config server. With --ca only that CA is trusted and no proxy is used;
+/// otherwise the system's roots are trusted and the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY used. At most 10
+/// redirects are followed. The reply has the config as spec 3.2.0 with the few files the service reads, and without units.
 ///
-/// That nothing could be fetched is a result, not an error: the exit status is 0, the reply says why, and so does stderr.
+/// The exit status is 0 even if nothing could be fetched; the reply and stderr say why.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with an api-vip-connectivity-check step, for example:
   {"url":"https://api-int.prod.example.com:22623/config/worker",
@@ -32,19 +32,19 @@ Examples:
   landfall netcheck endpoint --ca root-ca.crt https://api-int.prod.example.com:22623/config/worker
   landfall netcheck endpoint --request request.json --json"#)]
 pub(super) struct Endpoint {
-    /// Where the config is
+    /// URL of the config
     #[arg(value_name = "URL", required_unless_present = "request", conflicts_with = "request")]
     url: Option<String>,
     /// File with the request, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// PEM bundle, the only one to trust
+    /// PEM bundle of the only CA to trust
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     ca: Option<PathBuf>,
-    /// Header to send, as NAME:VALUE (may be given several times); every user of this host can read it: for secrets, --header-file
+    /// Header to send, as NAME:VALUE (may be given several times); visible to every user of this host: for secrets use --header-file
     #[arg(long = "header", value_name = "NAME:VALUE", conflicts_with = "request", value_parser = secret)]
     headers: Vec<Secret>,
-    /// File with headers to send, one NAME: VALUE a line
+    /// File with headers to send, one NAME: VALUE per line
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     header_file: Option<PathBuf>,
     /// File with a bearer token
@@ -54,7 +54,7 @@ pub(super) struct Endpoint {
     #[arg(long, value_name = "N", default_value_t = EndpointOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the reply as one line of JSON, as when stdout is no terminal
+    /// Print the reply as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }
@@ -91,7 +91,7 @@ impl Endpoint {
 
     fn plain_request(&self) -> anyhow::Result<ApiVipConnectivityRequest> {
         let header = |header: &str| {
-            let (key, value) = header.split_once(':').context("a header is NAME:VALUE, and one has no colon")?;
+            let (key, value) = header.split_once(':').context("a header must be NAME:VALUE, but one has no colon")?;
             Ok(RequestHeader { key: key.to_owned(), value: value.trim().to_owned() })
         };
         let file = self.header_file.as_ref().map(|path| read_request(path)).transpose()?.unwrap_or_default();
@@ -118,7 +118,7 @@ impl Endpoint {
     }
 }
 
-/// What was fetched, and is an Ignition config or not: that is known to another crate beside this one.
+/// What was fetched; another crate decides whether it is an Ignition config.
 pub struct Document {
     pub json: Vec<u8>,
     fetched: Fetched,

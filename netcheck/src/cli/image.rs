@@ -15,29 +15,28 @@ use std::{
 };
 
 const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
-/// Exit status when an image can't be had (docs/compatibility.md#container-image-availability).
+/// Exit status when an image is not available (docs/compatibility.md#container-image-availability).
 const UNAVAILABLE: u8 = 2;
 
-/// Fetch container images as an installation would: can each be had, from which registry or mirror, and how fast?
+/// Fetch container images as an installation would: is each available, from which registry or mirror, and how fast?
 ///
-/// Every byte of each image is fetched and its digest verified, nothing is kept; the rate is that of the bytes on the wire.
-/// Mirrors, blocked and insecure registries are as in registries.conf, credentials as in auth.json or a pull secret. For
-/// each place where an image can't be had the table says how far it got (name, connect, certificate, auth, manifest,
-/// layer), what was seen and what to do.
+/// Every byte of each image is fetched and its digest verified; nothing is stored. The rate counts the bytes on the wire.
+/// Mirrors, blocked and insecure registries come from registries.conf, credentials from auth.json or a pull secret. For
+/// each place that fails the table says how far the fetch got (name, connect, certificate, auth, manifest, layer), what was
+/// seen and what to do.
 ///
-/// With --store the host's podman pulls the images instead, and keeps them: what the installation needs it then has
-/// already. That is what a step of the service does where there is a podman (--store=auto is the default with --request).
+/// With --store the host's podman pulls and stores the images instead, so that the installation finds them there. A step of
+/// the service does so if the host has podman (--store=auto is the default with --request).
 ///
-/// The exit status is 0 when all images can be had, 2 when one of them can't, 1 when the check did not take place.
+/// The exit status is 0 if all images are available, 2 if one of them is not, 1 if the check did not take place.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
-    after_help = r#"Credentials are looked for in the file of --authfile, else in that of $REGISTRY_AUTH_FILE, else in each of
+    after_help = r#"Credentials are read from the file of --authfile, else from that of $REGISTRY_AUTH_FILE, else from each of
   $XDG_RUNTIME_DIR/containers/auth.json or /run/containers/0/auth.json   where podman login writes
   $XDG_CONFIG_HOME/containers/auth.json or ~/.config/containers/auth.json
   ~/.docker/config.json                                                  the pull secret on a discovery host
   /var/lib/kubelet/config.json                                           the pull secret on an installed node
-and the first with an entry for the registry is used: podman's order, so that the result is podman's too; the last is
-ours, where podman is always told.
+and the first with an entry for the registry is used, in podman's order; only the last is not read by podman itself.
 CA certificates: the system's, --ca, and /etc/containers/certs.d/HOST:PORT/*.crt or /etc/docker/certs.d/HOST:PORT/*.crt.
 
 The request is what the service sends with a container-image-availability step, for example:
@@ -59,34 +58,34 @@ pub(super) struct Image {
     /// Time for all images together, seconds; overrides the request's
     #[arg(long, value_name = "N")]
     timeout_s: Option<u32>,
-    /// The only file with credentials to look into
+    /// Read credentials only from this file
     #[arg(long, value_name = "FILE")]
     authfile: Option<PathBuf>,
-    /// In place of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read
-    /// too (not with podman)
+    /// Use instead of /etc/containers/registries.conf or $CONTAINERS_REGISTRIES_CONF; FILE.d/*.conf is read too (not with
+    /// podman)
     #[arg(long, value_name = "FILE")]
     registries_conf: Option<PathBuf>,
-    /// PEM bundle to trust for every registry, beside the system's (may be given several times; not with podman)
+    /// PEM bundle to trust for every registry, in addition to the system's (may be given several times; not with podman)
     #[arg(long, value_name = "FILE")]
     ca: Vec<PathBuf>,
-    /// Which of a multi-architecture image's; this machine's by default (not with podman)
+    /// Which one of a multi-architecture image; by default this machine's (not with podman)
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
-    /// Whether podman is to pull and keep the images [default: auto with --request, else never]
+    /// Whether podman pulls and stores the images [default: auto with --request, else never]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     store: Option<When>,
-    /// Print the report as one line of JSON, as when stdout is no terminal
+    /// Print the report as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// Where the host has a podman
+    /// If the host has podman
     Auto,
-    /// Fail without
+    /// Require podman
     Always,
-    /// Fetch natively, keep nothing
+    /// Fetch natively, store nothing
     Never,
 }
 
@@ -106,7 +105,7 @@ impl Image {
         }
     }
 
-    /// Whether podman has pulled it; `None` where there is no podman.
+    /// Whether podman has pulled it; `None` without podman.
     pub(super) fn pull(&self) -> anyhow::Result<Option<bool>> {
         let Some(podman) = self.podman(Path::new(Podman::PATH))? else { return Ok(None) };
         let findings = check(&self.read()?, &ImageOptions::default(), Some(&podman), &|_| ())?;
@@ -141,7 +140,7 @@ impl Image {
     fn read(&self) -> anyhow::Result<ContainerImageAvailabilityRequest> {
         let mut request = match &self.request {
             Some(path) => serde_json::from_slice(&read_request(path)?)
-                .context("the request is not one for images: expected {\"images\":[…],\"timeout\":seconds}")?,
+                .context("the request is not an image request: expected {\"images\":[…],\"timeout\":seconds}")?,
             None => ContainerImageAvailabilityRequest { images: self.images.clone(), timeout: None },
         };
         if let Some(timeout_s) = self.timeout_s {
@@ -154,12 +153,12 @@ impl Image {
         let when = self.store.unwrap_or(if self.request.is_some() { When::Auto } else { When::Never });
         let podman = match (when, Podman::find(program, self.authfile.as_deref())) {
             (When::Never, _) | (When::Auto, None) => return Ok(None),
-            (When::Always, None) => bail!("there is no {}: images can't be stored", program.display()),
+            (When::Always, None) => bail!("{} is missing: images can't be stored", program.display()),
             (When::Auto | When::Always, Some(podman)) => podman,
         };
         if !self.ca.is_empty() || self.registries_conf.is_some() || self.architecture.is_some() {
             bail!(
-                "--ca, --registries-conf and --architecture do not reach podman: add --store=never, or set up the host"
+                "--ca, --registries-conf and --architecture do not apply to podman: add --store=never, or configure the host"
             );
         }
         Ok(Some(podman))
@@ -196,7 +195,7 @@ impl Image {
     }
 }
 
-/// What went wrong, for whoever reads the log of a step.
+/// What went wrong, for the log of a step.
 fn log(findings: &Findings) {
     for finding in &findings.images {
         match &finding.outcome {
@@ -221,7 +220,7 @@ impl ProgressLine {
         if self.on_terminal {
             let numbers = table::numbers(progress.fetched_bytes, progress.elapsed.as_secs_f64());
             let total = table::megabytes(progress.total_bytes);
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\r\x1b[K{}: {numbers} of {total}", progress.name.escape_debug());
         }
     }
@@ -258,7 +257,7 @@ mod tests {
         assert!(there(&["--store", "a.b/c"]).unwrap().is_some());
         assert!(absent(&["--request", "x"]).unwrap().is_none());
         let error = absent(&["--store", "a.b/c"]).unwrap_err().to_string();
-        assert_eq!(error, "there is no /nonexistent/podman: images can't be stored");
+        assert_eq!(error, "/nonexistent/podman is missing: images can't be stored");
         assert!(there(&["--request", "x", "--ca", "y"]).is_err());
     }
 
@@ -301,7 +300,7 @@ mod tests {
         std::fs::write(&path, "{\"images\": 7}").unwrap();
         let text = format!("{:#}", image(&["--request", path.to_str().unwrap()]).run().unwrap_err());
         assert!(
-            text.starts_with("the request is not one for images: expected {\"images\":[…],\"timeout\":seconds}: "),
+            text.starts_with("the request is not an image request: expected {\"images\":[…],\"timeout\":seconds}: "),
             "{text}"
         );
     }

@@ -7,29 +7,28 @@ use crate::{
 };
 use std::{process::ExitCode, time::Duration};
 
-/// See which switch and port each network card is plugged into.
+/// Show which switch and port each network card is plugged into.
 ///
-/// Listens to what switches say of themselves (LLDP) on every network card, ports of bonds included, and sends nothing. Most
-/// switches speak every 30 seconds, so this takes up to 35; it ends sooner when every card with carrier has heard a
-/// neighbour.
+/// Listens for LLDP on every network card, ports of bonds included, and sends nothing. Most switches send every 30 seconds,
+/// so this takes up to 35; it ends sooner if every card with carrier has heard a neighbour.
 ///
-/// Silence does not prove that nothing is there: the switch may not speak LLDP, and some cards (Intel 700 and E800 series)
-/// have an agent in their firmware that keeps these frames to itself. The result says which it may be.
+/// Silence does not prove that there is no switch: it may not send LLDP, and some cards (Intel 700 and E800 series) have a
+/// firmware agent that consumes these frames. The result names the likely cause.
 ///
-/// The exit status is 0 whatever was heard.
+/// The exit status is 0 even if nothing was heard.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   landfall netcheck lldp
   landfall netcheck lldp --interface ens1f0 --interface ens1f1 --timeout-s 70 --json")]
 pub(super) struct Lldp {
-    /// Listen here, whatever its kind, instead of on every network card (may be given several times)
+    /// Listen on this interface, whatever its kind, instead of on every network card (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// How long to listen at most, seconds
+    /// Maximum time to listen, seconds
     #[arg(long, value_name = "N", default_value = "35", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the result as one line of JSON, as when stdout is no terminal
+    /// Print the result as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

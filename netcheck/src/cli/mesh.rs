@@ -9,12 +9,12 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Probe other hosts: who answers on the segment, how many echoes come back, which packet sizes pass.
 ///
-/// Every address is probed through every physical, bond and VLAN interface that owns an address: IPv4 neighbours by ARP
+/// Every address is probed through every physical, bond and VLAN interface that has an address: IPv4 neighbours by ARP
 /// (only on their own network), IPv6 neighbours by neighbour solicitation, all addresses by echo, and paths from interfaces
-/// whose MTU is not 1500 by packets that may not be fragmented (where those vanish, the largest that passes is looked for).
-/// When all answer this takes about a second.
+/// whose MTU is not 1500 by packets that may not be fragmented (if those are lost, the largest size that passes is searched
+/// for). If all hosts answer, this takes about a second.
 ///
-/// A host that does not answer is a result, not an error: the exit status is 0 whenever the check took place.
+/// The exit status is 0 whenever the check took place, even if a host does not answer.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a connectivity-check step, for example:
   [{"host_id":"856f4f9c-3c08-4d97-8ec7-ea0ad7d4cadf",
@@ -37,16 +37,16 @@ pub(super) struct Mesh {
     /// How long to wait for the answer to an echo, milliseconds
     #[arg(long, value_name = "N", default_value = "3000")]
     timeout_ms: u64,
-    /// Packets sent a second at most, to all hosts together
+    /// Maximum packets per second, to all hosts together
     #[arg(long, value_name = "N", default_value_t = MeshOptions::default().packets_per_second)]
     packets_per_second: u32,
-    /// End the check after this time and report what was seen until then, seconds
+    /// End the check after this time and report what was seen by then, seconds
     #[arg(long, value_name = "N", default_value = "30")]
     deadline_s: u64,
     /// Probe from this interface, whatever its kind, instead of all that qualify (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the report as one line of JSON, as when stdout is no terminal
+    /// Print the report as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

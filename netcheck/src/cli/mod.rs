@@ -30,7 +30,7 @@ use std::{
 /// A request for a thousand hosts is a few hundred KiB.
 const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
-/// Look at the network from this host.
+/// Check the network from this host.
 ///
 /// Results go to stdout, everything else to stderr. Probes need root or the capability CAP_NET_RAW.
 #[derive(clap::Args, Clone, Debug)]
@@ -83,7 +83,7 @@ pub enum Outcome {
     Document(Document),
 }
 
-/// Prints a result: as one line of JSON when asked to or when nobody looks, else as a person likes it.
+/// Prints a result: as one line of JSON when asked to or when stdout is not a terminal, else as a table.
 fn print(json: bool, document: &impl Serialize, for_people: impl FnOnce() -> String) -> anyhow::Result<()> {
     let text = if json || !stdout().is_terminal() {
         let mut line = serde_json::to_string(document).context("cannot print the result")?;

@@ -4,14 +4,14 @@ use super::{print, read_request};
 use crate::ntp::{NtpOptions, from_json, measure, synchronize, table};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Tell which sources of time this host's chronyd has, after ADDING the named servers that it lacks.
+/// List the time sources of this host's chronyd, after ADDING the named servers that it lacks.
 ///
-/// Also whether the host's clock follows one of them. A named server is added as by `chronyc add server NAME iburst`, and chronyd
-/// then follows it until it restarts: name none to only look, or use --direct. It takes some seconds until a new source is more than unreachable: look again.
-/// Where no chronyd runs, the named servers are asked for the time directly, which sets no clock.
+/// Also shows whether the host's clock follows one of them. A named server is added as by `chronyc add server NAME iburst`,
+/// and chronyd uses it until it restarts: to only look, name none or use --direct. A new source is unreachable for some
+/// seconds: look again. If chronyd does not run, the named servers are asked directly, which sets no clock.
 ///
-/// A server that does not answer is a result, not an error: the exit status is 0 whenever the check took place. Adding
-/// servers needs root; others see what chronyd tells everybody.
+/// The exit status is 0 whenever the check took place, even if a server does not answer. Adding servers needs root; other
+/// users see what chronyd reports to any client.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a ntp-synchronizer step, for example:
   {"ntp_source":"ntp1.example.com,192.168.126.1"}
@@ -21,7 +21,7 @@ Examples:
   landfall netcheck ntp ntp1.example.com                      the same, after adding a server
   landfall netcheck ntp --direct ntp1.example.com 10.0.0.1    how far off is this clock?"#)]
 pub(super) struct Ntp {
-    /// Names or addresses of servers. Without --direct each is ADDED to chronyd where it lacks it; with --direct it is only
+    /// Names or addresses of servers. Without --direct each one that chronyd lacks is ADDED to it; with --direct each is only
     /// asked, and may be NAME:PORT
     #[arg(value_name = "SERVER", conflicts_with = "request")]
     servers: Vec<String>,
@@ -37,7 +37,7 @@ pub(super) struct Ntp {
     /// End the check after this time, seconds
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
     deadline_s: u64,
-    /// Print the report as one line of JSON, as when stdout is no terminal
+    /// Print the report as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

@@ -12,17 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nobody needs to be told of less.
+/// Shorter sweeps need no progress line.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Find out which addresses of a network are free, and who has the others.
+/// Find the free addresses of a network, and who holds the others.
 ///
-/// Every address is asked for by ARP: first by a probe that no station learns from, then, where nobody answered, from this
-/// host's own address. A host must answer these whatever its firewall says. A /24 takes less than a second, a /16 half a
-/// minute. Addresses that several stations hold are flagged.
+/// Every address is probed by ARP: first without a sender address, then, if there was no answer, from this host's own
+/// address. Hosts answer these even behind a firewall. A /24 takes less than a second, a /16 half a minute. Addresses held by
+/// several stations are flagged.
 ///
-/// A network that can't be asked (no interface on it, no link) is left out with a warning; when none is left, that is an
-/// error.
+/// A network that can't be probed (no interface on it, no link) is left out with a warning; it is an error if none is left.
 ///
 /// Without arguments the networks of all physical, bond and VLAN interfaces are swept.
 #[derive(clap::Args, Clone, Debug)]
@@ -44,17 +43,17 @@ pub(super) struct Sweep {
     /// File with the networks as the service sends them, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "networks")]
     request: Option<PathBuf>,
-    /// Questions sent a second at most; every station of the network hears each
+    /// Maximum ARP requests per second; every station of the network receives each
     #[arg(long, value_name = "N", default_value_t = SweepOptions::default().packets_per_second,
           value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     packets_per_second: u32,
     /// Fail if the sweep is not done after this time, seconds
     #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
-    /// Ask from this interface, whatever its kind, instead of those that qualify (may be given several times)
+    /// Probe from this interface, whatever its kind, instead of those that qualify (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the free addresses as one line of JSON, as when stdout is no terminal
+    /// Print the free addresses as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }
@@ -101,7 +100,7 @@ impl ProgressLine {
 
     fn show(&mut self, Progress { round, done, total }: Progress) {
         if self.is_terminal && self.start.elapsed() >= QUIET {
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\rround {round} of 2: {done} of {total} addresses\x1b[K");
             self.is_drawn = true;
         }

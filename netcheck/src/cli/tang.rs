@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-/// Ask Tang servers for the keys that disks are to be bound to.
+/// Ask Tang servers for the keys that disks will be bound to.
 ///
 /// Each server is asked for the advertisement of the key with the given thumbprint, as Clevis does when it binds a disk. The
-/// reply is good only when all of them answer; what went wrong is on stderr, in the form that the service shows to its users,
-/// and the exit status is then 1.
+/// check succeeds only if all of them answer; otherwise stderr has the errors, in the form that the service shows to its
+/// users, and the exit status is 1.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with a tang-connectivity-check step, for example:
   {"tang_servers":
@@ -38,11 +38,11 @@ pub(super) struct Tang {
     /// File with the servers, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Give those up that have not answered after this time, seconds
+    /// Give up on servers that have not answered after this time, seconds
     #[arg(long, value_name = "N", default_value_t = TangOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the reply as one line of JSON, as when stdout is no terminal
+    /// Print the reply as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

@@ -8,10 +8,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Fetch the image of another agent, and the agent in it.
 ///
-/// Where the host has a podman, that pulls and keeps the image, as it would for the real agent; else it is fetched and
-/// verified. If the image is labelled as one of this project's (org.landfall.agent), its program is put where --stage says.
+/// If the host has podman, it pulls and stores the image, as for the real agent; otherwise the image is fetched and verified.
+/// If the image has this project's label (org.landfall.agent), its program is written to --stage.
 ///
-/// The exit status is 0 whatever comes of it: the answer says so, in the form of an upgrade-agent step.
+/// The exit status is always 0: the answer has the result, in the form of an upgrade-agent step.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with an upgrade-agent step:
   {"agent_image":"registry.example.com/landfall-agent:2.0"}
@@ -24,7 +24,7 @@ pub(super) struct Upgrade {
     /// File with the request, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: PathBuf,
-    /// Where the program is put, if there is one; what is there is removed first
+    /// Where to write the program, if there is one; an existing file is removed first
     #[arg(long, value_name = "FILE")]
     stage: Option<PathBuf>,
     /// Time for each of pulling and fetching, seconds
@@ -35,9 +35,9 @@ pub(super) struct Upgrade {
 impl Upgrade {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let UpgradeAgentRequest { agent_image } = serde_json::from_slice(&read_request(&self.request)?)
-            .context("the request is not one for an agent: expected {\"agent_image\":\"…\"}")?;
+            .context("the request is not an agent request: expected {\"agent_image\":\"…\"}")?;
         let is_there = self.fetch(&agent_image).unwrap_or_else(|error| {
-            tracing::error!("the agent's image {agent_image} can't be had: {error:#}");
+            tracing::error!("could not get the agent's image {agent_image}: {error:#}");
             false
         });
         let result = if is_there { "success" } else { "failure" };
@@ -57,25 +57,23 @@ impl Upgrade {
         }
         let Some(stage) = &self.stage else { return pulled.map_or_else(|| image.can_be_had(), Ok) };
         if let Some(directory) = stage.parent() {
-            std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
         }
         // What comes from here on is others' bytes, and needs nothing but the network and a file of our own.
         privileges::drop_all()?;
         let timeout = Duration::from_secs(self.timeout_s.into());
         match program::take(name, &image.options()?, timeout, stage) {
             Ok(Some(version)) => {
-                tracing::info!(version, "the image has another landfall");
+                tracing::info!(version, "the image contains another landfall");
                 Ok(true)
             }
             Ok(None) => {
-                tracing::warn!(
-                    "the image {name} holds no landfall: it is there now, and this program stays what it is"
-                );
+                tracing::warn!("the image {name} contains no landfall: it was pulled, and this program stays in use");
                 pulled.map_or_else(|| image.can_be_had(), Ok)
             }
             // The service wanted the image, and podman has it.
             Err(error) if pulled == Some(true) => {
-                tracing::warn!("no program can be taken from the image {name}: {:#}", anyhow::Error::from(error));
+                tracing::warn!("could not extract a program from the image {name}: {:#}", anyhow::Error::from(error));
                 Ok(true)
             }
             Err(error) => Err(error.into()),

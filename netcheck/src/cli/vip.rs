@@ -6,16 +6,16 @@ use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
 /// Find out who holds an address: whether a virtual address is free, or an address of this host has a second owner.
 ///
-/// An address on a network of this host is asked for on the segment, by ARP probes or the solicitations of IPv6's duplicate
-/// address detection: three in half a second, another half to answer. A host must answer these whatever its firewall says.
-/// On two links with the same network both are asked. Any other address gets echoes, which a host may leave unanswered.
+/// An address on a network of this host is probed on the segment, by ARP or by IPv6 duplicate address detection: three probes
+/// in half a second, then half a second to answer. Hosts answer these even behind a firewall. If two links have the same
+/// network, both are probed. Any other address gets echoes, which a host may ignore.
 ///
-/// The exit status is 1 when one of the ADDRESSes could not be asked for (no link, no route): nobody knows of it then. With
-/// --request it is 0: the service is told what nmap has always told it, that nobody holds the address.
+/// The exit status is 1 if one of the ADDRESSes could not be probed (no link, no route). With --request it is 0: as with
+/// nmap, such an address is reported to the service as free.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
-    after_help = r#"The request is what the service sends with a verify-vips step; its reply says "failed" of an address that anybody
-holds, this host included:
+    after_help = r#"The request is what the service sends with a verify-vips step; its reply says "failed" for an address in use,
+also by this host:
   [{"vip":"192.168.126.100","vip_type":"api"},
    {"vip":"192.168.126.101","vip_type":"ingress"}]
 
@@ -27,19 +27,19 @@ Examples:
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["addresses", "request", "own"]))]
 pub(super) struct Vip {
-    /// Addresses to ask for
+    /// Addresses to check
     #[arg(value_name = "ADDRESS")]
     addresses: Vec<IpAddr>,
     /// File with the addresses as the service sends them, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Ask for all addresses of this host, and list those that another station holds too
+    /// Check all addresses of this host, and list those that another station holds too
     #[arg(long)]
     own: bool,
-    /// Ask on this interface, whatever its addresses (may be given several times)
+    /// Probe on this interface, whatever its addresses (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the result as one line of JSON, as when stdout is no terminal
+    /// Print the result as one line of JSON, as when stdout is not a terminal
     #[arg(long)]
     json: bool,
 }

@@ -85,7 +85,7 @@ impl Arp {
 
 /// The broadcast frame that asks for the owner of `target_ip`.
 ///
-/// With a `sender_ip` of 0.0.0.0 it is a probe (RFC 5227 §1.1): nobody learns an address from it.
+/// With a `sender_ip` of 0.0.0.0 it is a probe (RFC 5227 §1.1): no station learns an address from it.
 pub fn question(sender_mac: Mac, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Vec<u8> {
     let request = Arp { operation: Operation::Request, sender_mac, sender_ip, target_mac: Mac([0; 6]), target_ip };
     let payload = request.to_bytes();

@@ -1,7 +1,7 @@
 //! chronyd's command protocol, version 6: what chronyc speaks (`candm.h` and `pktlength.c` of chrony 4).
 //!
-//! All numbers are big-endian. A request must be as long as its reply at least, or chronyd refuses it: so nobody can use it to
-//! amplify traffic.
+//! All numbers are big-endian. A request must be as long as its reply at least, or chronyd refuses it, so that it cannot
+//! be used to amplify traffic.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -148,11 +148,11 @@ pub struct Tracking {
 pub struct Status(pub u16);
 
 impl Status {
-    /// Such a source is not there (any more).
+    /// The source does not exist (any more).
     pub const NO_SUCH_SOURCE: Self = Self(4);
     /// Not over this socket.
     pub const NOT_AUTHORISED: Self = Self(2);
-    /// Such a source is there already.
+    /// The source exists already.
     pub const SOURCE_KNOWN: Self = Self(11);
 }
 
@@ -176,7 +176,7 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// Why bytes are no answer.
+/// Why bytes are not an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// No reply of this protocol at all.
@@ -184,7 +184,7 @@ pub enum ReplyError {
     NotAReply { length: usize },
     #[error("a reply of protocol version {found}, not {VERSION}")]
     Version { found: u8 },
-    /// The answer to another request: a late one, or somebody else's.
+    /// The answer to another request: a late one, or another client's.
     #[error("a reply to another request (command {command}, sequence number {sequence:#x})")]
     OtherRequest { command: u16, sequence: u32 },
     #[error("{0}")]

@@ -95,7 +95,7 @@ fn replies_are_chronyds() {
 }
 
 #[test]
-fn other_replies_are_told_apart() {
+fn other_replies_are_distinguished() {
     let good = hex("06020000000e0002000000000000000001020304000000000000000000000003");
     let with = |at: usize, byte| {
         let mut reply = good.clone();

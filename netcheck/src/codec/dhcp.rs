@@ -61,10 +61,10 @@ pub enum QuestionKind {
 }
 
 impl Question<'_> {
-    /// The UDP payload. Answers are asked for by broadcast: nobody here answers ARP for an address not yet configured.
+    /// The UDP payload. Answers are requested by broadcast: no host answers ARP for an address not yet configured.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let nobody = Ipv4Addr::UNSPECIFIED;
-        let mut message = Message::new_with_id(self.transaction, nobody, nobody, nobody, nobody, &self.hardware.0);
+        let unset = Ipv4Addr::UNSPECIFIED;
+        let mut message = Message::new_with_id(self.transaction, unset, unset, unset, unset, &self.hardware.0);
         message.set_secs(self.seconds).set_flags(Flags::default().set_broadcast());
         let kind = match self.kind {
             QuestionKind::Discover => MessageType::Discover,
@@ -135,7 +135,7 @@ impl Answer {
     }
 }
 
-/// Options as they came. What has another length than its type is no option of that type.
+/// Options as they came. What has another length than its type is not an option of that type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DhcpOptions(BTreeMap<OptionCode, Vec<u8>>);
 

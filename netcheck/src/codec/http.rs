@@ -1,6 +1,6 @@
-//! The head of an HTTP/1 response and the start of its body (RFC 9112): enough to tell who answers.
+//! The head of an HTTP/1 response and the start of its body (RFC 9112): enough to identify the server.
 
-/// Longer heads are nobody's.
+/// No server sends longer heads.
 const MAX_HEADERS: usize = 100;
 
 /// A response, as far as it has arrived.
@@ -17,7 +17,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Reads the bytes of a connection; `None` while the head is not complete, or if this is no HTTP/1 response
+    /// Reads the bytes of a connection; `None` while the head is not complete, or if this is not an HTTP/1 response
     /// (see [`could_be`]).
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;

@@ -2,7 +2,7 @@
 //!
 //! Fixed headers are read and written with `pnet_packet`; what has lengths inside (NDP options, IPv4 options) is walked here,
 //! because a length of zero or past the end must end the walk. A packet that is damaged or of another kind is `None`:
-//! on a shared segment that is the usual case and no error.
+//! on a shared segment that is usual and not an error.
 
 pub mod arp;
 pub mod chrony;

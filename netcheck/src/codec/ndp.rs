@@ -15,7 +15,7 @@ const ADVERTISEMENT: u8 = 136;
 const ANSWER_FLAGS: u8 = 0x60;
 const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
-/// Packets that crossed a router have less (RFC 4861 §7.1): nobody off-link can forge them.
+/// Packets that crossed a router have less (RFC 4861 §7.1): no off-link station can forge them.
 const HOP_LIMIT: u8 = 255;
 const IPV6_HEADER_BYTES: usize = Ipv6Packet::minimum_packet_size();
 /// Type, code, checksum, flags and reserved, target.
@@ -50,7 +50,7 @@ pub struct Neighbour {
 impl Neighbour {
     /// Reads an IPv6 packet; `None` unless it is a valid solicitation or advertisement (RFC 4861 §7.1).
     ///
-    /// Extension headers are not followed: a fragmented message is to be ignored (RFC 6980).
+    /// Extension headers are not followed: a fragmented message must be ignored (RFC 6980).
     pub fn parse(packet: &[u8]) -> Option<Self> {
         let header = Ipv6Packet::new(packet)?;
         let ours = header.get_version() == 6
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_of_rfc_4861_are_kept() {
+    fn the_rules_of_rfc_4861_hold() {
         assert_eq!(Neighbour::parse(&advertisement().to_packet()), Some(advertisement()));
         for (offset, value, why) in [
             (0, 0x40, "not version 6"),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const PACKET_BYTES: usize = 48;
 /// From 1900, where NTP's first era begins, to 1970.
 const UNIX_EPOCH_S: u64 = 2_208_988_800;
-/// A server further from true time than this is none (RFC 5905 appendix A.1.1, MAXDISP).
+/// A server further from true time than this is unusable (RFC 5905 appendix A.1.1, MAXDISP).
 const MAX_ROOT_DISTANCE_S: f64 = 16.0;
 const MODE_CLIENT: u8 = 3;
 const MODE_SERVER: u8 = 4;
@@ -94,8 +94,8 @@ pub struct Sample {
 }
 
 impl Packet {
-    /// A request. `nonce` stands where the clock would be read: the server sends it back, so that nobody can answer who has
-    /// not seen the request, and nobody learns what our clock says.
+    /// A request. `nonce` stands where the clock would be read: the server sends it back, so only a host that has seen
+    /// the request can answer, and none learns what our clock says.
     pub fn request(nonce: u64) -> Self {
         Self {
             leap: 0,
@@ -114,7 +114,7 @@ impl Packet {
         }
     }
 
-    /// The first 48 bytes; what follows are extensions nobody asked for.
+    /// The first 48 bytes; what follows are extensions that were not asked for.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let [flags, stratum, poll, precision] = take(&mut rest)?;

@@ -1,7 +1,7 @@
 //! Text that others wrote, made fit for a terminal, a log and JSON.
 
-/// Text without the zeroes and blanks that some end it with. Line ends and tabs become blanks; what is no UTF-8, or would
-/// steer a terminal or turn the direction of writing, becomes U+FFFD.
+/// Text without the zeroes and blanks that some end it with. Line ends and tabs become blanks; what is not UTF-8, or
+/// would control a terminal or reverse the writing direction, becomes U+FFFD.
 pub fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(|c: char| c == '\0' || c.is_whitespace());

@@ -1,6 +1,6 @@
 //! What a person wants to know of a certificate (RFC 5280 section 4.1): whose, by whom, from when to when, for which names.
 //!
-//! For messages only: what is to be trusted is rustls's to decide, and it reads certificates with a reader of its own.
+//! For messages only: trust is decided by rustls, with its own certificate reader.
 
 use super::text::printable;
 use api::der::{CertificateParts, OBJECT, SEQUENCE, element, elements, expect};
@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
-/// Texts are cut behind so many characters: a certificate is the other side's to fill.
+/// Texts are cut after this many characters: the other side chooses what a certificate contains.
 const MAX_TEXT_CHARS: usize = 200;
 const MAX_NAMES: usize = 50;
 
@@ -32,7 +32,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads DER; `None` if it is no certificate.
+    /// Reads DER; `None` if it is not a certificate.
     pub fn parse(der: &[u8]) -> Option<Self> {
         let parts = CertificateParts::parse(der)?;
         Some(Self {
@@ -113,7 +113,7 @@ mod tests {
             .args(arguments)
             .output();
         let Ok(output) = output else {
-            testkit::skip::because("openssl is not there");
+            testkit::skip::because("openssl is missing");
             return None;
         };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

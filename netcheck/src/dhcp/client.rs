@@ -28,7 +28,7 @@ pub struct Seen {
     pub refusals: u32,
     /// What the last of them said.
     pub refusal: Option<String>,
-    /// What was wrong with the last answer that was of no use.
+    /// What was wrong with the last unusable answer.
     pub flaw: Option<&'static str>,
     /// Why the last question did not leave.
     pub not_sent: Option<String>,
@@ -86,7 +86,7 @@ pub(super) enum Verdict {
 pub(super) struct Grant {
     pub address: Ipv4Addr,
     pub server: Ipv4Addr,
-    /// How long the address is ours; all ones is for ever.
+    /// How long the address is ours; all ones means forever.
     pub seconds: u32,
 }
 
@@ -172,7 +172,7 @@ impl Client {
             }
             (State::Rebooting(address) | State::Requesting { address, .. }, AnswerKind::Acknowledgement) => {
                 if answer.address != address {
-                    return self.flawed("acknowledged another address than was asked for");
+                    return self.flawed("acknowledged a different address than requested");
                 }
                 match (server, answer.options.seconds(OptionCode::AddressLeaseTime)) {
                     (Some(server), Some(seconds)) => Verdict::Bound(Grant { address, server, seconds }),
@@ -193,7 +193,7 @@ impl Client {
             return self.flawed("had no server identifier");
         };
         if !is_host(address) {
-            return self.flawed("offered an address that no host can have");
+            return self.flawed("offered an address that is not valid for a host");
         }
         self.remember(address, server);
         // The transaction stays that of the discover (RFC 2131 section 4.4.1).
@@ -208,7 +208,7 @@ impl Client {
         self.seen.refusal = text.map(|text| text.chars().take(REFUSAL_CHARACTERS).collect());
         self.wish = None;
         self.start_over();
-        // Offering and refusing may go on for ever; only the first time it is taken for a misunderstanding.
+        // Offering and refusing may repeat forever; only the first time it counts as a misunderstanding.
         if self.seen.refusals > 1 { Verdict::AskAfter(self.patience) } else { Verdict::Ask }
     }
 
@@ -259,8 +259,8 @@ mod tests {
     }
 
     fn answer(client: &Client, kind: MessageType, address: Ipv4Addr, server: Option<Ipv4Addr>) -> Answer {
-        let nobody = Ipv4Addr::UNSPECIFIED;
-        let mut message = Message::new_with_id(client.transaction, nobody, address, nobody, nobody, &HARDWARE.0);
+        let unset = Ipv4Addr::UNSPECIFIED;
+        let mut message = Message::new_with_id(client.transaction, unset, address, unset, unset, &HARDWARE.0);
         message.set_opcode(Opcode::BootReply);
         message.opts_mut().insert(DhcpOption::MessageType(kind));
         message.opts_mut().insert(DhcpOption::AddressLeaseTime(3600));
@@ -353,7 +353,7 @@ mod tests {
         hear(&mut client, MessageType::Offer, ADDRESS, Some(SERVER));
         assert_eq!(hear(&mut client, MessageType::Ack, ADDRESS, Some(OTHER)), Verdict::Nothing);
         assert_eq!(hear(&mut client, MessageType::Ack, OTHER, Some(SERVER)), Verdict::Nothing);
-        assert_eq!(client.seen.flaw, Some("acknowledged another address than was asked for"));
+        assert_eq!(client.seen.flaw, Some("acknowledged a different address than requested"));
         hear(&mut client, MessageType::Offer, OTHER, Some(OTHER));
         assert_eq!(client.seen.offers, BTreeSet::from([(ADDRESS, SERVER), (OTHER, OTHER)]));
     }

@@ -15,7 +15,7 @@ const FOR_EVER: u32 = u32::MAX;
 pub struct Lease {
     pub address: Ipv4Addr,
     pub server: Ipv4Addr,
-    /// For how long; `None` is for ever.
+    /// For how long; `None` means forever.
     pub duration: Option<Duration>,
     /// All of it, in dhclient's dialect.
     pub text: String,

@@ -3,8 +3,8 @@
 //!
 //! dhclient did this on macvlan interfaces with the virtual addresses' own hardware addresses. Here those are the source of
 //! the frames and the client's hardware address in the messages, on the interface as it is: no interface is made, no
-//! file is written, and both leases are taken at the same time. As with dhclient there, nobody asks whether another station
-//! holds the address already (RFC 2131 section 3.1 step 5): the cluster's other hosts may, with good reason.
+//! file is written, and both leases are taken at the same time. As with dhclient there, it is not checked whether another
+//! station holds the address already (RFC 2131 section 3.1 step 5): the cluster's other hosts may, with good reason.
 
 mod client;
 mod lease;
@@ -115,7 +115,7 @@ pub enum Error {
     #[error("the request is not a DHCP allocation request (interface, api_vip_mac, ingress_vip_mac)")]
     Request { source: serde_json::Error },
     /// A hardware address that no station has.
-    #[error("{0} is not the MAC address of one station")]
+    #[error("{0} is not a unicast MAC address")]
     NotAStation(Mac),
     #[error("the API and the ingress address have the same MAC address {0}: a server would give both the same address")]
     SameMac(Mac),
@@ -123,12 +123,12 @@ pub enum Error {
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
     /// An interface without Ethernet addresses.
-    #[error("{interface} is not an Ethernet interface: DHCP can't be spoken there with a MAC address")]
+    #[error("{interface} is not an Ethernet interface: DHCP with a MAC address needs one")]
     NotEthernet { interface: String },
-    /// The packet socket can't be had.
+    /// The packet socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop of the DHCP client")]
@@ -138,7 +138,7 @@ pub enum Error {
     NotSent { interface: String, source: io::Error },
     #[error("cannot receive DHCP messages on {interface}")]
     NotReceived { interface: String, source: io::Error },
-    /// One address or both could not be had.
+    /// One address or both could not be leased.
     #[error("{}; is there a DHCP server on this network with addresses left?", join(.0))]
     NoLease(Vec<NoLease>),
 }
@@ -154,10 +154,10 @@ pub(crate) fn request_from_json(json: &[u8]) -> Result<DhcpAllocationRequest, Er
 
 /// Takes a lease for each of the cluster's virtual addresses, the same as before where the request says what that was.
 ///
-/// Every host of a cluster is told to do this with the same hardware addresses, so all get the same leases. Nothing is
+/// Every host of a cluster does this with the same hardware addresses, so all get the same leases. Nothing is
 /// configured. Both are asked for at once, so all is over within `options.timeout`.
 ///
-/// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
+/// Runs its own event loop on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
 pub fn allocate(request: &DhcpAllocationRequest, options: &DhcpTiming) -> Result<Allocation, Error> {
     let (api, ingress) = (request.api_vip_mac, request.ingress_vip_mac);
@@ -186,9 +186,9 @@ pub fn allocate(request: &DhcpAllocationRequest, options: &DhcpTiming) -> Result
 async fn take(vip: Vip, station: &Station, earlier: &str, options: &DhcpTiming) -> Result<Lease, NoLease> {
     let wish = lease::last_address(earlier);
     if wish.is_none() && !earlier.trim().is_empty() {
-        tracing::warn!(%vip, "the lease of before names no address; any will do");
+        tracing::warn!(%vip, "the earlier lease has no usable address; asking for any");
     }
-    // What dhclient was told to call itself: the MAC address keeps the names of several clusters apart.
+    // The name that dhclient was given: the MAC address keeps the names of several clusters apart.
     let host_name = format!("{}-{}", station.mac.dashed(), vip.interface());
     let client = Client::new(station.mac, host_name, wish, options.patience);
     match station.acquire(client, options.timeout).await {

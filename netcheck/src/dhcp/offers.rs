@@ -38,7 +38,7 @@ pub struct Offer {
     pub name_servers: Vec<Ipv4Addr>,
     /// Search domain.
     pub domain: Option<String>,
-    /// For how long the address would be given, seconds; the greatest number there is means for ever.
+    /// For how long the address would be given, seconds; the greatest number means forever.
     pub lease_s: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ impl Offers {
 /// Asks for an address for `mac` (`None`: the interface's own) and lists what is offered within `options.timeout`, taking
 /// none of it.
 ///
-/// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
+/// Runs its own event loop on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
 pub fn offers(interface: &str, mac: Option<Mac>, options: &DhcpTiming) -> Result<Offers, Error> {
     mac.map_or(Ok(()), check_station)?;

@@ -18,9 +18,9 @@ use std::{
 };
 use tokio::time::{sleep, timeout_at};
 
-/// A frame of the usual size; DHCP servers send no larger ones unless told that they may.
+/// A frame of the usual size; DHCP servers send larger ones only if the client allows it.
 const FRAME_BUFFER_BYTES: usize = 2048;
-/// Keeps a socket that fails at once from being asked all the time.
+/// Limits how often a socket that fails at once is read.
 const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
 /// An answer and who sent it.

@@ -7,7 +7,7 @@ use std::{fmt::Write, net::Ipv4Addr, time::Duration};
 pub(crate) fn leases(allocation: &Allocation) -> String {
     let line = |vip: Vip, lease: &Lease| {
         let (address, server) = (lease.address.to_string(), lease.server);
-        let duration = lease.duration.map_or_else(|| "for ever".to_owned(), |d| format!("for {}", human(d)));
+        let duration = lease.duration.map_or_else(|| "forever".to_owned(), |d| format!("for {}", human(d)));
         format!("{:<7}  {address:<15}  from {server} {duration}\n", vip.to_string())
     };
     line(Vip::Api, &allocation.api) + &line(Vip::Ingress, &allocation.ingress)
@@ -24,7 +24,7 @@ pub(crate) fn offers(found: &Offers) -> String {
             human(Duration::from_millis(found.listened_ms))
         );
     }
-    let mut text = format!("offers on {interface} for {mac}; none was taken\n");
+    let mut text = format!("offers on {interface} for {mac}; none was accepted\n");
     for offer in offers {
         text.push_str(&paragraph(offer));
     }
@@ -33,7 +33,7 @@ pub(crate) fn offers(found: &Offers) -> String {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{} SERVERS ANSWER: {}; unless they are a pair, one of them does not belong here",
+            "{} SERVERS ANSWER: {}; unless they are a failover pair, one of them does not belong here",
             servers.len(),
             list(&servers.into_iter().collect::<Vec<_>>())
         );
@@ -63,7 +63,7 @@ fn paragraph(offer: &Offer) -> String {
         line("domain", domain.clone());
     }
     match offer.lease_s {
-        Some(u32::MAX) => line("lease time", "for ever".to_owned()),
+        Some(u32::MAX) => line("lease time", "forever".to_owned()),
         Some(seconds) => line("lease time", human(Duration::from_secs(seconds.into()))),
         None => {}
     }
@@ -122,7 +122,7 @@ mod tests {
         full.name_servers = vec![Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 0, 3)];
         full.domain = Some("example.com".to_owned());
         full.lease_s = Some(5400);
-        let expected = "offers on ens3 for 52:54:00:aa:bb:01; none was taken
+        let expected = "offers on ens3 for 52:54:00:aa:bb:01; none was accepted
   10.0.0.101 from 10.0.0.1
     frame from    02:00:00:00:00:01 (10.0.0.1)
     relay         10.0.0.254
@@ -133,7 +133,7 @@ mod tests {
     lease time    90 min
   10.0.0.102 from 10.0.0.2
     frame from    02:00:00:00:00:02 (10.0.0.2)
-2 SERVERS ANSWER: 10.0.0.1, 10.0.0.2; unless they are a pair, one of them does not belong here
+2 SERVERS ANSWER: 10.0.0.1, 10.0.0.2; unless they are a failover pair, one of them does not belong here
 ";
         assert_eq!(offers(&found(vec![full, offer(2)])), expected);
     }
@@ -157,7 +157,7 @@ mod tests {
         };
         let allocation = Allocation { api: lease(5, Some(Duration::from_secs(7200))), ingress: lease(123, None) };
         let expected =
-            "API      10.0.0.5         from 10.0.0.1 for 2 h\ningress  10.0.0.123       from 10.0.0.1 for ever\n";
+            "API      10.0.0.5         from 10.0.0.1 for 2 h\ningress  10.0.0.123       from 10.0.0.1 forever\n";
         assert_eq!(leases(&allocation), expected);
     }
 }

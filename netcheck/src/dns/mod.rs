@@ -1,5 +1,5 @@
-//! What names of the cluster resolve to from here (docs/compatibility.md#domain-resolution): the host's own resolver settings, read each
-//! time, and absolute names kept apart from those that the search list applies to.
+//! What names of the cluster resolve to from here (docs/compatibility.md#domain-resolution): the host's own resolver
+//! settings, read each time, and absolute names separate from those that the search list applies to.
 
 mod request;
 pub(crate) mod table;
@@ -12,7 +12,7 @@ use kernel::order;
 use resolve::{Answer, ReadError, Resolver};
 use std::{path::PathBuf, time::Duration};
 
-/// How to look names up.
+/// How to look up names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsOptions {
     /// Servers and search list.
@@ -45,7 +45,7 @@ pub enum ResolveError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Too much for one check.
-    #[error("{count} names are to be looked up; {MAX_NAMES} at most can be")]
+    #[error("{count} names to look up; the limit is {MAX_NAMES}")]
     TooMany { count: usize },
 }
 
@@ -94,7 +94,7 @@ mod tests {
         let names = vec!["a".to_owned(); 1001];
         assert_eq!(
             resolve(names, DnsOptions::default()).unwrap_err().to_string(),
-            "1001 names are to be looked up; 1000 at most can be"
+            "1001 names to look up; the limit is 1000"
         );
         let longest = DnsOptions { deadline: Duration::MAX, ..DnsOptions::default() };
         assert!(resolve(Vec::new(), longest).unwrap().is_empty());

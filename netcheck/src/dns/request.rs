@@ -44,8 +44,8 @@ pub fn from_json(json: &[u8]) -> Result<Vec<String>, RequestError> {
 }
 
 /// The patterns of docs/compatibility.md#domain-resolution: a label `^[a-z\d]([\-]*[a-z\d]+)+$`, or a full name
-/// `^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$` that is no IPv4 address. Of a name to find wildcards with, what
-/// follows the prefix counts, less one trailing dot.
+/// `^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$` that is not an IPv4 address. Of a name to find wildcards
+/// with, what follows the prefix counts, less one trailing dot.
 fn is_allowed(name: &str) -> bool {
     let name = match name.strip_prefix(WILDCARD_PREFIX) {
         Some(rest) if rest.len() > 1 => rest.strip_suffix('.').unwrap_or(rest),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_what_is_wrong_with_them() {
+    fn errors_say_what_is_wrong_with_a_request() {
         let names = from_json(br#"{"domains":[{"domain_name":"a.bc","new":1},{"domain_name":"de"}],"x":{}}"#).unwrap();
         assert_eq!(names, ["a.bc", "de"]);
         let error = |json: &str| from_json(json.as_bytes()).unwrap_err().to_string();

@@ -63,7 +63,7 @@ fn problem(outcome: Outcome) -> Option<&'static str> {
     }
 }
 
-/// What it means that a name has addresses which nobody gave it.
+/// What it means that a name resolves only by a wildcard.
 fn wildcard(answer: &Answer) -> Option<String> {
     let domain = answer.name.strip_prefix(WILDCARD_PREFIX).filter(|_| answer.outcome == Outcome::Found)?;
     let found = answer.found_as.as_deref().unwrap_or_default();

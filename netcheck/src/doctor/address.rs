@@ -76,15 +76,13 @@ pub(super) fn judge(interfaces: &[Interface], addresses: &[Address]) -> Finding 
     let up = interfaces.iter().filter(|interface| interface.state == State::Up && !interface.is_port);
     let up = up.map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", ");
     if !failed.is_empty() {
-        let next = "another station holds this address: find it (`ip neighbour`, the switch's table) and give one of the \
-                    two another; the kernel does not use ours until the interface is switched off and on";
+        let next = "another station has this address: find it (`ip neighbour`, the switch's table) and change the address \
+                    of one of them; if it is the other one, set the interface down and up to use ours";
         return if usable.is_empty() {
-            let seen = format!("{failed}, which the kernel does not use because it found a second holder (dadfailed)");
+            let seen = format!("{failed}: not used, because the kernel detected a duplicate (dadfailed)");
             Finding::broken(station, Code::DuplicateDetected, seen, next)
         } else {
-            let seen = format!(
-                "{usable}; but the kernel does not use {failed}, for which it found a second holder (dadfailed)"
-            );
+            let seen = format!("{usable}; not used: {failed} (the kernel detected a duplicate: dadfailed)");
             Finding::warn(station, Code::DuplicateDetected, seen, next)
         };
     }
@@ -92,24 +90,24 @@ pub(super) fn judge(interfaces: &[Interface], addresses: &[Address]) -> Finding 
         return Finding::ok(station, usable);
     }
     if !tentative.is_empty() {
-        let seen = format!("{tentative}, which the kernel still checks for a second holder (tentative)");
-        return Finding::broken(station, Code::Tentative, seen, "wait two seconds and look again");
+        let seen = format!("{tentative}: the kernel is still checking for duplicates (tentative)");
+        return Finding::broken(station, Code::Tentative, seen, "wait two seconds and try again");
     }
     let link_local = list(&|address| address.is_up && address.is_link_local());
     let next = format!(
-        "see that a DHCP server answers on the network of {up} (right switch port and VLAN?), or give {up} a fixed address"
+        "check that a DHCP server answers on the network of {up} (right switch port and VLAN?), or give {up} a static address"
     );
     if link_local.is_empty() {
         let idle = list(&|address| !address.is_up);
         if up.is_empty() && !idle.is_empty() {
-            let next = "see why no interface with an address is up";
+            let next = "find out why no interface with an address is up";
             return Finding::broken(station, Code::NoAddress, format!("{idle}, which is not up"), next);
         }
         let elsewhere = if idle.is_empty() { String::new() } else { format!("; {idle}, which is not up") };
         let seen = format!("no address on {up}{elsewhere}");
         return Finding::broken(station, Code::NoAddress, seen, next);
     }
-    let seen = format!("only link-local: {link_local}; nobody has given us an address (DHCP failed)");
+    let seen = format!("only link-local: {link_local}; no address was assigned (DHCP failed)");
     Finding::broken(station, Code::LinkLocalOnly, seen, next)
 }
 
@@ -130,28 +128,28 @@ mod tests {
     }
 
     #[test]
-    fn addresses_nobody_answers_to_are_none() {
+    fn addresses_without_answers_are_free() {
         for (entries, code, seen) in [
             (&[][..], Code::NoAddress, "no address on ens3"),
             (
                 &[("169.254.3.4", 0), ("fe80::1", 0)],
                 Code::LinkLocalOnly,
-                "only link-local: 169.254.3.4/24 on ens3, fe80::1/24 on ens3; nobody has given us an address (DHCP failed)",
+                "only link-local: 169.254.3.4/24 on ens3, fe80::1/24 on ens3; no address was assigned (DHCP failed)",
             ),
             (
                 &[("fd00::1", TENTATIVE)],
                 Code::Tentative,
-                "fd00::1/24 on ens3, which the kernel still checks for a second holder (tentative)",
+                "fd00::1/24 on ens3: the kernel is still checking for duplicates (tentative)",
             ),
             (
                 &[("fd00::1", TENTATIVE | DAD_FAILED)],
                 Code::DuplicateDetected,
-                "fd00::1/24 on ens3, which the kernel does not use because it found a second holder (dadfailed)",
+                "fd00::1/24 on ens3: not used, because the kernel detected a duplicate (dadfailed)",
             ),
             (
                 &[("10.0.0.1", 0), ("fd00::1", DAD_FAILED)],
                 Code::DuplicateDetected,
-                "10.0.0.1/24 on ens3; but the kernel does not use fd00::1/24 on ens3, for which it found a second holder (dadfailed)",
+                "10.0.0.1/24 on ens3; not used: fd00::1/24 on ens3 (the kernel detected a duplicate: dadfailed)",
             ),
             (&[("10.0.0.1", 0), ("fe80::1", 0)], Code::Ok, "10.0.0.1/24 on ens3"),
         ] {

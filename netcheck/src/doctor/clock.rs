@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 const TOLERANCE_S: f64 = 5.0;
 /// A certificate may have been made yesterday.
 const FATAL_S: f64 = 86_400.0;
-/// More servers than anybody configures.
+/// More servers than any host configures.
 const MAX_SERVERS: usize = 8;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -70,7 +70,7 @@ impl ClockFacts {
     }
 }
 
-/// The servers that chronyd is told to ask, from its configuration and the directories it names.
+/// The servers that chronyd is configured with, from its configuration and the directories it names.
 pub(super) fn chrony_servers(path: &Path) -> Vec<String> {
     let text = read(path);
     let mut servers = sources(&text);
@@ -112,7 +112,7 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
     let failures = failures.join("; ");
     let Some((offset, by)) = facts.offset() else {
         return if facts.servers.is_empty() {
-            let seen = "nobody could be asked: no time server is known, and the service has told no date";
+            let seen = "no time source: no time server is known, and the service sent no date";
             Finding::warn(station, Code::NoReference, seen, "name a time server: --ntp SERVER")
         } else {
             Finding::warn(station, Code::ServersSilent, failures, silent_advice(facts))
@@ -123,7 +123,7 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
         // A date has whole seconds only.
         let by_date = facts.servers.iter().all(|(_, offset)| offset.is_err());
         let size = if by_date { " to about a second".to_owned() } else { format!(": {}", describe(offset)) };
-        let seen = format!("right{size} by {by}{also}");
+        let seen = format!("right{size}, according to {by}{also}");
         return if by_date && !facts.servers.is_empty() {
             Finding::warn(station, Code::ServersSilent, seen, silent_advice(facts))
         } else {
@@ -136,9 +136,9 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
         _ => offset.0.abs() >= FATAL_S,
     };
     let because = if is_https && fatal { ", so certificates look expired or not yet valid" } else { "" };
-    let seen = format!("our clock is {} by {by}{because}{also}", describe(offset));
-    let next = "set the clock (`chronyc makestep`, or the firmware's set-up), and see that chronyd has a server it reaches; \
-                a clock that is wrong again after each start has an empty battery";
+    let seen = format!("our clock is {} according to {by}{because}{also}", describe(offset));
+    let next = "set the clock (`chronyc makestep`, or in the firmware setup), and check that chronyd can reach a server; \
+                if it is wrong again after each start, replace the clock's battery";
     if is_https && fatal {
         Finding::broken(station, code, seen, next).unless(reached)
     } else {
@@ -147,7 +147,10 @@ pub(super) fn judge(facts: &ClockFacts, is_https: bool, tls: Option<&TlsFacts>, 
 }
 
 fn silent_advice(facts: &ClockFacts) -> String {
-    format!("see that UDP port 123 is open to the time servers (from {}), or name another: --ntp SERVER", facts.origin)
+    format!(
+        "check that UDP port 123 is open to the time servers (from {}), or name another: --ntp SERVER",
+        facts.origin
+    )
 }
 
 #[cfg(test)]
@@ -155,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_are_told_in_words() {
+    fn offsets_are_written_in_words() {
         for (seconds, text) in [
             (0.0123, "12 ms behind"),
             (-3.5, "3500 ms ahead"),
@@ -189,7 +192,7 @@ mod tests {
         let servers = servers.map(|(name, offset)| (name.to_owned(), Ok(Offset(offset)))).into();
         let facts = ClockFacts { servers, ..ClockFacts::default() };
         assert_eq!(facts.offset(), Some((Offset(0.002), "c".to_owned())));
-        assert_eq!(judge(&facts, true, None, false).seen, "right: 2 ms behind by c");
+        assert_eq!(judge(&facts, true, None, false).seen, "right: 2 ms behind, according to c");
     }
 
     #[test]

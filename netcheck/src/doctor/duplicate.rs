@@ -1,4 +1,4 @@
-//! Station 4: nobody else holds our addresses.
+//! Station 4: no other station holds our addresses.
 
 use super::report::{Code, Finding, Station};
 use crate::{
@@ -31,21 +31,20 @@ pub(super) fn judge(asked: &Asked) -> Finding {
     let station = Station::Duplicate;
     let found = match asked {
         Asked::NotAsked(reason) => {
-            let seen = format!("the segment was not asked: {reason}");
-            return Finding::warn(station, Code::NotProbed, seen, "run this as root to have it asked");
+            let seen = format!("the segment was not probed: {reason}");
+            return Finding::warn(station, Code::NotProbed, seen, "run this as root to probe it");
         }
         Asked::Found(found) => found,
     };
     if found.is_empty() {
-        return Finding::ok(station, "nobody else on the segment has an address of ours");
+        return Finding::ok(station, "no other station on the segment has an address of ours");
     }
     let each =
         |Duplicate { address, interface, mac }: &Duplicate| format!("{address} of {interface} is also held by {mac}");
     let seen = found.iter().map(each).collect::<Vec<_>>().join("; ");
     let macs = found.iter().map(|duplicate| duplicate.mac.to_string()).collect::<Vec<_>>().join(", ");
     let next = format!(
-        "answers to us go to the other station at times: find {macs} in the switch's table and give one of the two another \
-         address"
+        "replies to us may go to the other station: find {macs} in the switch's table and change the address of one of them"
     );
     Finding::broken(station, Code::DuplicateAddress, seen, next)
 }

@@ -90,9 +90,9 @@ pub(super) fn judge(destination: Option<&Destination>, hops: &[NextHop], name: &
         return Finding::skipped(station, Station::Dns);
     };
     let Some(route) = destination.route else {
-        let seen = format!("there is no route to {destination}, and no default route that would lead there");
-        let next = "a default route comes with the DHCP lease or a router's advertisement, or from the network \
-                    configuration: see why there is none (`ip route add default via GATEWAY` is a first aid)";
+        let seen = format!("no route to {destination}, and no default route");
+        let next = "a default route comes from DHCP, a router advertisement or the network configuration: find out why it \
+                    is missing (`ip route add default via GATEWAY` helps until the next boot)";
         return Finding::broken(station, Code::NoRoute, seen, next);
     };
     if route.is_local {
@@ -103,26 +103,28 @@ pub(super) fn judge(destination: Option<&Destination>, hops: &[NextHop], name: &
         return Finding::not_needed(station, format!("not needed: {destination} is on the network of {interface}"));
     };
     match hops.iter().find(|hop| hop.ip == gateway && hop.interface == interface).map(|hop| &hop.answer) {
-        Some(Answer::Neighbour(mac)) => {
-            Finding::ok(station, format!("{gateway} on {interface} ({mac}) answers; it is the way to {destination}"))
-        }
+        Some(Answer::Neighbour(mac)) => Finding::ok(
+            station,
+            format!("{gateway} on {interface} ({mac}) answers; it is the next hop to {destination}"),
+        ),
         Some(Answer::Echo) => {
-            Finding::ok(station, format!("{gateway} on {interface} answers; it is the way to {destination}"))
+            Finding::ok(station, format!("{gateway} on {interface} answers; it is the next hop to {destination}"))
         }
         Some(Answer::Silence) => {
             let seen =
-                format!("{gateway} on {interface}, the way to {destination}, answers neither ARP or NDP nor ping");
+                format!("{gateway} on {interface}, the next hop to {destination}, answers neither ARP or NDP nor ping");
             let next = format!(
-                "see that {gateway} is the right gateway for this network, that it runs, and that {interface} is on its VLAN"
+                "check that {gateway} is the right gateway for this network, that it is up, and that {interface} is on its VLAN"
             );
             Finding::broken(station, Code::GatewaySilent, seen, next)
         }
         Some(Answer::NotAsked(reason)) => {
-            let seen = format!("{gateway} on {interface} is the way to {destination}, but was not asked: {reason}");
-            Finding::warn(station, Code::NotProbed, seen, "run this as root to have it asked")
+            let seen =
+                format!("{gateway} on {interface} is the next hop to {destination}, but was not probed: {reason}");
+            Finding::warn(station, Code::NotProbed, seen, "run this as root to probe it")
         }
         None => {
-            let seen = format!("{gateway} on {interface} is the way to {destination}; it was not asked");
+            let seen = format!("{gateway} on {interface} is the next hop to {destination}; it was not probed");
             Finding::ok(station, seen)
         }
     }
@@ -148,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn each_way_is_told() {
+    fn each_way_is_shown() {
         let through = destination(Some("10.0.0.1"));
         let finding = judged(&through, Some(Answer::Neighbour(Mac([2, 0, 0, 0, 0, 1]))));
         assert_eq!(
             finding.seen,
-            "10.0.0.1 on ens3 (02:00:00:00:00:01) answers; it is the way to the service 203.0.113.7"
+            "10.0.0.1 on ens3 (02:00:00:00:00:01) answers; it is the next hop to the service 203.0.113.7"
         );
         let finding = judged(&through, Some(Answer::Silence));
         assert_eq!(finding.code, Code::GatewaySilent);

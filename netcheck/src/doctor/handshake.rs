@@ -1,4 +1,4 @@
-//! Speaks TLS and keeps what is to be known of the other side's certificate, trusted or not.
+//! Speaks TLS and records the other side's certificate, trusted or not.
 
 use super::{target::Endpoint, wire::Stream};
 use crate::codec::http::could_be;
@@ -53,17 +53,17 @@ pub(super) struct Roots {
     verifier: Arc<dyn ServerCertVerifier>,
 }
 
-/// Why the CA bundle is of no use.
+/// Why the CA bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootsError {
     #[error("cannot read the CA bundle {}", path.display())]
     Read { path: PathBuf, source: rustls::pki_types::pem::Error },
-    #[error("the CA bundle {} holds no PEM certificate", path.display())]
+    #[error("the CA bundle {} contains no PEM certificate", path.display())]
     Empty { path: PathBuf },
 }
 
 impl Roots {
-    /// The system's, and those of the bundle unless all is overlooked anyway.
+    /// The system's, and those of the bundle unless certificates are ignored anyway.
     pub(super) fn load(config: &HttpConfig) -> Result<Self, RootsError> {
         let mut roots = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = config.ca_cert.as_ref().filter(|_| !config.insecure) {
@@ -89,7 +89,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
-/// Speaks TLS within the time, and keeps the certificate, whatever is to be thought of it.
+/// Speaks TLS within the time limit, and records the certificate, trusted or not.
 pub(super) fn handshake(
     stream: Box<dyn Stream>,
     endpoint: &Endpoint,
@@ -164,9 +164,9 @@ impl fmt::Display for TlsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PlainHttp => f.write_str("the other side speaks plain HTTP"),
-            Self::NotTls => f.write_str("the other side speaks something else than TLS"),
+            Self::NotTls => f.write_str("the other side speaks a protocol other than TLS"),
             Self::Closed => f.write_str("the other side ended the connection"),
-            Self::TimedOut(limit) => write!(f, "the other side said nothing within {:.0} s", limit.as_secs_f32()),
+            Self::TimedOut(limit) => write!(f, "the other side sent nothing within {:.0} s", limit.as_secs_f32()),
             Self::Other(reason) => f.write_str(reason),
         }
     }
@@ -203,7 +203,7 @@ struct Seen {
     distrust: Option<CertificateError>,
 }
 
-/// Lets every certificate pass, and keeps it with what the real verifier says.
+/// Accepts every certificate, and records it with the real verifier's verdict.
 #[derive(Debug)]
 struct Witness {
     real: Arc<dyn ServerCertVerifier>,

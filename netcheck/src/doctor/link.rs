@@ -23,7 +23,7 @@ pub(super) enum State {
     SwitchedOff,
     /// Nothing at the other end.
     NoCarrier,
-    /// Carrier, but somebody (802.1X) has not let us in yet.
+    /// Carrier, but not yet authorised (802.1X).
     Waiting,
     /// As it should be.
     Up,
@@ -59,7 +59,7 @@ pub(super) fn interfaces(links: &[Link], sysfs: &Path) -> Vec<Interface> {
         .filter(|link| !is_loopback(link) && CABLED.contains(&link.technology))
         .filter(|link| matches!(kind(link).as_str(), "" | "bond" | "team" | "vlan"))
         .collect();
-    // A bridge on a bond on a card is three layers; nobody has many more.
+    // A bridge on a bond on a card is three layers; many more are not in use.
     for _ in 0..4 {
         let is_master = |link: &&Link| {
             counted.iter().any(|port| port.master == Some(link.index))
@@ -111,34 +111,34 @@ pub(super) fn judge(interfaces: &[Interface]) -> Finding {
     let seen = described.join("; ");
     let any = |state: State| interfaces.iter().find(|interface| interface.state == state).map(|i| i.name.as_str());
     if interfaces.is_empty() {
-        let next = "see whether the machine has a network card that the kernel knows (`landfall report`): a driver or its \
-                    firmware may be missing";
-        return Finding::broken(station, Code::NoInterface, "there is no network interface but the loopback", next);
+        let next = "check that the kernel knows the machine's network card (`landfall report`): a driver or its firmware \
+                    may be missing";
+        return Finding::broken(station, Code::NoInterface, "the only network interface is the loopback", next);
     }
     if any(State::Up).is_some() {
         return Finding::ok(station, seen);
     }
     if let Some(name) = any(State::Waiting) {
-        let next =
-            format!("{name} waits for the switch to let it in (802.1X): see its credentials, or the port's policy");
+        let next = format!(
+            "{name} waits for 802.1X authentication by the switch: check its credentials and the port's policy"
+        );
         return Finding::broken(station, Code::Waiting, seen, next);
     }
     if let Some(name) = any(State::NoCarrier) {
-        let next = format!(
-            "plug the cable of {name} in at both ends, and see that the switch port is on and has the same speed"
-        );
+        let next =
+            format!("check the cable of {name} at both ends, and that the switch port is enabled at the same speed");
         return Finding::broken(station, Code::NoCarrier, seen, next);
     }
     let name = any(State::SwitchedOff).unwrap_or_default();
-    let next = format!("switch it on (`ip link set {name} up`), and see why the network configuration does not");
+    let next = format!("set it up (`ip link set {name} up`), and find out why the network configuration does not");
     Finding::broken(station, Code::SwitchedOff, seen, next)
 }
 
 fn describe(interface: &Interface) -> String {
     match (interface.state, interface.speed_mbps) {
-        (State::SwitchedOff, _) => format!("{interface} is switched off"),
-        (State::NoCarrier, _) => format!("{interface} is switched on but has no carrier"),
-        (State::Waiting, _) => format!("{interface} has carrier but waits to be let in"),
+        (State::SwitchedOff, _) => format!("{interface} is down"),
+        (State::NoCarrier, _) => format!("{interface} is up but has no carrier"),
+        (State::Waiting, _) => format!("{interface} has carrier but waits for 802.1X authentication"),
         (State::Up, Some(speed)) => format!("{interface} is up, {speed} Mb/s"),
         (State::Up, None) => format!("{interface} is up"),
     }
@@ -176,9 +176,9 @@ mod tests {
         let links = [link(2, "ens3", "", None, 0), link(3, "ens4", "", None, IFF_UP)];
         let finding = judge(&interfaces(&links, Path::new("/nonexistent")));
         assert_eq!(finding.code, Code::NoCarrier);
-        assert_eq!(finding.seen, "ens3 is switched off; ens4 is switched on but has no carrier");
+        assert_eq!(finding.seen, "ens3 is down; ens4 is up but has no carrier");
         let finding = judge(&interfaces(&links[..1], Path::new("/nonexistent")));
-        assert_eq!((finding.code, finding.seen.as_str()), (Code::SwitchedOff, "ens3 is switched off"));
+        assert_eq!((finding.code, finding.seen.as_str()), (Code::SwitchedOff, "ens3 is down"));
         assert_eq!(judge(&[]).code, Code::NoInterface);
     }
 }

@@ -2,7 +2,7 @@
 //! at in this order, because each needs those before it, and the first that is broken is the cause of what follows.
 //!
 //! Facts are gathered first (`gather`, the only part with side effects), and judged afterwards (`diagnosis`, pure; one file a
-//! station). Later stations are looked at where they can be, whatever the earlier ones are like.
+//! station). Later stations are checked where possible, whatever the earlier results.
 
 mod address;
 mod clock;
@@ -32,7 +32,7 @@ use std::{io, path::PathBuf, time::Duration};
 /// Where to look, and how long.
 #[derive(Clone, Debug)]
 pub struct DoctorOptions {
-    /// The service, as agents are told of it.
+    /// The service's URL, as given to agents.
     pub url: String,
     pub http: HttpConfig,
     /// Which proxy to use.
@@ -69,7 +69,7 @@ impl DoctorOptions {
     }
 }
 
-/// Why there is no diagnosis. What is broken on the way is a finding, not an error.
+/// Why there is no diagnosis. Faults on the way are findings, not errors.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not a URL to look for a service at.
@@ -81,24 +81,24 @@ pub enum Error {
     /// The time limit is out of its range.
     #[error("the time limit is {} s, but must be from 1 to 60", given.as_secs_f32())]
     Timeout { given: Duration },
-    /// The CA bundle is of no use.
+    /// The CA bundle cannot be used.
     #[error(transparent)]
     Roots(#[from] RootsError),
-    /// The kernel does not tell of itself.
-    #[error("the kernel does not list its {what} (netlink)")]
+    /// The kernel does not report its state.
+    #[error("could not get {what} from the kernel (netlink)")]
     Netlink { what: &'static str, source: io::Error },
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop that names are looked up on")]
     Runtime { source: io::Error },
 }
 
-/// Walks to the service and tells what is broken on the way.
+/// Checks the way to the service and reports what is broken.
 ///
-/// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be interrupted
-/// at any time. Runs event loops of its own in this thread's network namespace; not to be called from within another one.
-/// Asking neighbours needs `CAP_NET_RAW`, and goes without where there is none. Leaves the thread without any capability.
+/// Takes two seconds where all is well, and nine times [`DoctorOptions::timeout`] at most. Changes nothing, so it may be
+/// interrupted at any time. Runs its own event loops in this thread's network namespace; must not be called from within
+/// another one. Asking neighbours needs `CAP_NET_RAW`, and is skipped without it. Leaves the thread without any capability.
 pub fn diagnose(options: &DoctorOptions) -> Result<Report, Error> {
     let range = Duration::from_secs(1)..=Duration::from_secs(60);
     if !range.contains(&options.timeout) {

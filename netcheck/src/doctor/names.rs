@@ -37,7 +37,7 @@ impl ResolvConf {
         let path = self.path.display();
         match &self.error {
             Some(error) => Some(format!("{path} can't be read ({error})")),
-            None => (!self.has_servers).then(|| format!("{path} names no server (nameserver)")),
+            None => (!self.has_servers).then(|| format!("{path} has no nameserver line")),
         }
     }
 }
@@ -53,9 +53,8 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
     let station = Station::Dns;
     let path = conf.path.display();
     let servers = conf.settings.servers.iter().map(|server| server.ip().to_string()).collect::<Vec<_>>().join(", ");
-    let first_aid = format!(
-        "a name server comes with the DHCP lease or from the network configuration; add `nameserver ADDRESS` to {path}"
-    );
+    let first_aid =
+        format!("a name server comes from DHCP or the network configuration; add `nameserver ADDRESS` to {path}");
     let Some(answer) = answer else {
         let seen = format!("not needed: {host} is an address");
         return match conf.complaint() {
@@ -71,9 +70,9 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
     if answer.outcome == Outcome::Found {
         let found = addresses(answer).iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ");
         let by = match answer.source {
-            Some(Source::HostsFile) => ", by the hosts file".to_owned(),
+            Some(Source::HostsFile) => ", from the hosts file".to_owned(),
             Some(Source::Localhost) => ", which is this host itself".to_owned(),
-            Some(Source::Server(server)) => format!(", by {}", server.ip()),
+            Some(Source::Server(server)) => format!(", from {}", server.ip()),
             None => String::new(),
         };
         let seen = format!("{host} is {found}{by}");
@@ -81,9 +80,9 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
             return Finding::ok(station, seen);
         }
         let next = match answer.failures.iter().any(|failure| failure.cause.is_silence()) {
-            true => format!("take the server that does not answer out of {path}, or repair it: look-ups wait for it"),
+            true => format!("remove the server that does not answer from {path}, or repair it: lookups wait for it"),
             false => {
-                "let the server answer for A and AAAA, if with nothing: some programs take half an answer for none \
+                "make the server answer for A and AAAA, even with no records: some programs treat half an answer as none \
                       (dnsmasq: local=/DOMAIN/)"
                     .to_owned()
             }
@@ -100,23 +99,21 @@ pub(super) fn judge(host: &str, answer: Option<&Answer>, conf: &ResolvConf) -> F
             (
                 Code::NoSuchName,
                 format!("the name {host} does not exist: {servers} knows none of {tried}"),
-                format!(
-                    "correct the host in the URL, or add it to the zone; the search list of {path} may be the wrong one"
-                ),
+                format!("correct the host in the URL, or add it to the zone; the search list of {path} may be wrong"),
             )
         }
         Outcome::NoAddress | Outcome::DanglingAlias => (
             Code::NoAddressForName,
-            format!("the name {host} exists, but has no address, by {servers}"),
+            format!("the name {host} exists but has no address, according to {servers}"),
             "add an A or AAAA record for it".to_owned(),
         ),
         Outcome::Failed | Outcome::Found => {
             let next = match code(answer) {
                 Code::ServerSilent => format!(
-                    "see that {servers} is the right name server (from {path}), that it runs, and that UDP port 53 is open to it"
+                    "check that {servers} is the right name server (from {path}), that it runs, and that UDP port 53 is open to it"
                 ),
                 _ => format!(
-                    "see the log of the name server {servers}: it is there, but can't tell (the servers above it, or a zone, are broken)"
+                    "see the log of the name server {servers}: it runs, but cannot answer (a zone or an upstream server is broken)"
                 ),
             };
             let what = if failures.is_empty() { "no answer in time".to_owned() } else { failures };
@@ -153,7 +150,7 @@ mod tests {
     use resolve::{Cause, Failure, Record};
 
     #[test]
-    fn half_an_answer_is_told_from_a_server_that_is_slow() {
+    fn half_an_answer_is_distinguished_from_a_slow_server() {
         let server = "192.0.2.53:53".parse().unwrap();
         let answer = |cause| Answer {
             v4: vec![[192, 0, 2, 7].into()],
@@ -164,8 +161,8 @@ mod tests {
         let conf = ResolvConf::read(Path::new("/nonexistent"));
         let finding = |cause| judge("s.lab", Some(&answer(cause)), &conf);
         let refused = finding(Cause::Refused(5));
-        assert_eq!(refused.seen, "s.lab is 192.0.2.7, by 192.0.2.53; but 192.0.2.53: refused (REFUSED)");
-        assert!(refused.next.unwrap().starts_with("let the server answer for A and AAAA"));
-        assert!(finding(Cause::Timeout).next.unwrap().contains("look-ups wait for it"));
+        assert_eq!(refused.seen, "s.lab is 192.0.2.7, from 192.0.2.53; but 192.0.2.53: refused (REFUSED)");
+        assert!(refused.next.unwrap().starts_with("make the server answer for A and AAAA"));
+        assert!(finding(Cause::Timeout).next.unwrap().contains("lookups wait for it"));
     }
 }

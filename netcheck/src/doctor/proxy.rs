@@ -32,7 +32,7 @@ impl From<&Answer> for Tunnel {
     /// What the answer to a request in absolute form says of the proxy.
     fn from(answer: &Answer) -> Self {
         match answer {
-            // The service wants a token with 401, and has gateways of its own; those can't be told from the proxy.
+            // The service wants a token with 401, and has its own gateways; those can't be distinguished from the proxy.
             Answer::Response(response) if matches!(response.status, 403 | 407 | 502..=504) => {
                 Self::Refused(response.status)
             }
@@ -55,15 +55,16 @@ pub(super) fn judge(
     let server = match choice {
         Choice::Direct => return Finding::not_needed(station, "not needed: none is set"),
         Choice::Local { variable } => {
-            let seen = format!("not needed: {} is this host itself, {variable} is for others", target.endpoint.host);
+            let seen =
+                format!("not needed: {} is this host itself, so {variable} does not apply", target.endpoint.host);
             return Finding::not_needed(station, seen);
         }
         Choice::Excepted { variable, exceptions } => {
-            let seen = format!("not needed: {exceptions} excepts {} from {variable}", target.endpoint.host);
+            let seen = format!("not needed: {exceptions} excludes {} from {variable}", target.endpoint.host);
             return Finding::not_needed(station, seen);
         }
         Choice::Overlooked { variable } => {
-            let seen = format!("the value of {variable} is not a URL of a proxy; it is overlooked");
+            let seen = format!("the value of {variable} is not the URL of a proxy; it is ignored");
             return Finding::warn(station, Code::ProxyUrl, seen, "set it to http://HOST:PORT, or unset it");
         }
         Choice::Impossible { variable, url } => {
@@ -78,15 +79,15 @@ pub(super) fn judge(
     let proxy = format!("{scheme}://{endpoint} ({variable})");
     let host = &target.endpoint.host;
     let without = match direct {
-        Some(true) => format!("; without it {} takes connections: add {host} to NO_PROXY", target.endpoint),
-        Some(false) => format!("; without it {} is not reached either", target.endpoint),
+        Some(true) => format!("; {} accepts connections without it: add {host} to NO_PROXY", target.endpoint),
+        Some(false) => format!("; {} cannot be reached without it either", target.endpoint),
         None => String::new(),
     };
     let broken = |code, seen: String, next: String| Finding::broken(station, code, seen, format!("{next}{without}"));
     match tunnel {
         None => Finding::skipped(station, Station::Dns),
         Some(Tunnel::Open) => {
-            let seen = format!("{proxy} connects us to {}", target.endpoint);
+            let seen = format!("{proxy} connects to {}", target.endpoint);
             match variables.malformed_exceptions() {
                 None => Finding::ok(station, seen),
                 Some((exceptions, entries)) => {
@@ -104,12 +105,14 @@ pub(super) fn judge(
         Some(Tunnel::NoTls(reason)) => broken(
             Code::ProxyCertificate,
             format!("{proxy}: no TLS with the proxy itself: {reason}"),
-            format!("if the proxy speaks plain HTTP, as most do, say http:// in {variable}; else see its certificate"),
+            format!(
+                "if the proxy speaks plain HTTP, as most do, use http:// in {variable}; else check its certificate"
+            ),
         ),
         Some(Tunnel::Refused(407)) => {
             let (seen, next) = match authorization {
-                None => ("wants a user and a password (407), and we have none", "put them"),
-                Some(_) => ("does not accept our user and password (407)", "correct them"),
+                None => ("requires a user and a password (407), and none are set", "set them"),
+                Some(_) => ("rejects the user and password (407)", "correct them"),
             };
             broken(
                 Code::ProxyWantsPassword,
@@ -120,16 +123,13 @@ pub(super) fn judge(
         Some(Tunnel::Refused(status @ (502..=504))) => broken(
             Code::ProxyCannotReach,
             format!("{proxy} works, but cannot reach {} itself ({status})", target.endpoint),
-            format!(
-                "look from the proxy's side: can it resolve {host}, may it connect to port {}?",
-                target.endpoint.port
-            ),
+            format!("check on the proxy: can it resolve {host} and connect to port {}?", target.endpoint.port),
         ),
         Some(Tunnel::Refused(status)) => broken(
             Code::ProxyRefuses,
-            format!("{proxy} refuses to connect us to {} ({status})", target.endpoint),
+            format!("{proxy} refuses to connect to {} ({status})", target.endpoint),
             format!(
-                "have the proxy allow {} {}; if it is not a proxy but a web server, correct {variable}",
+                "make the proxy allow {} {}; if it is a web server and not a proxy, correct {variable}",
                 if target.is_https { "CONNECT to" } else { "requests to" },
                 target.endpoint
             ),
@@ -141,8 +141,8 @@ pub(super) fn judge(
         ),
         Some(Tunnel::Silent) => broken(
             Code::NotAProxy,
-            format!("{proxy} takes connections, but does not answer"),
-            format!("correct host and port in {variable}; is it a proxy, and does it work?"),
+            format!("{proxy} accepts connections but does not answer"),
+            format!("correct host and port in {variable}, or check that the proxy works"),
         ),
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_never_told() {
+    fn passwords_are_never_shown() {
         let target = Target::parse("https://api.example.com:8443").unwrap();
         for value in ["http://user:secret@one:3128", "socks5://user:secret@one", "http://user:secret@ one"] {
             let variables = ProxyVariables::from_pairs(&[("HTTPS_PROXY", value)]);
@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_that_make_no_sense_are_told() {
+    fn senseless_exceptions_are_reported() {
         let target = Target::parse("https://api.example.com").unwrap();
         let pairs = [("HTTPS_PROXY", "http://one:3128"), ("NO_PROXY", "10.0.0.0/24, 10.0.1.0/33")];
         let variables = ProxyVariables::from_pairs(&pairs);
         let finding = judge(&variables, &variables.choose(&target.uri), Some(&Tunnel::Open), None, &target);
-        let seen = "http://one:3128 (HTTPS_PROXY) connects us to api.example.com:443; NO_PROXY has entries that never match: \
+        let seen = "http://one:3128 (HTTPS_PROXY) connects to api.example.com:443; NO_PROXY has entries that never match: \
                     10.0.1.0/33";
         assert_eq!(finding, Finding::warn(Station::Proxy, Code::ProxyExceptions, seen, "correct NO_PROXY"));
     }

@@ -17,7 +17,7 @@ pub enum Station {
     Address,
     /// The way to the other side, and the next hop on it.
     Gateway,
-    /// Nobody else holds our addresses.
+    /// No other station holds our addresses.
     Duplicate,
     /// The name of the other side.
     Dns,
@@ -52,9 +52,9 @@ impl fmt::Display for Station {
 pub enum Verdict {
     /// As it should be, or not needed.
     Ok,
-    /// Not as it should be, but not what keeps the service away.
+    /// Not as it should be, but not what blocks the service.
     Warn,
-    /// Keeps the service away, or will at times.
+    /// Blocks the service, at least at times.
     Broken,
     /// Could not be looked at.
     NotLookedAt,
@@ -157,7 +157,7 @@ impl Finding {
     }
 
     pub(super) fn skipped(station: Station, because_of: Station) -> Self {
-        let seen = format!("not looked at, because of {because_of}");
+        let seen = format!("not checked, because of {because_of}");
         Self {
             verdict: Verdict::NotLookedAt,
             code: Code::NotLookedAt,
@@ -220,11 +220,11 @@ impl Report {
         let unsound = self.stations.iter().any(|finding| matches!(finding.verdict, Verdict::Warn | Verdict::Broken));
         let _ = match (self.reachable, self.cause) {
             (true, _) if unsound => {
-                writeln!(text, "\nThe service at {url} can be reached, but not all is well: see above.")
+                writeln!(text, "\nThe service at {url} can be reached, but with warnings: see above.")
             }
             (true, _) => writeln!(text, "\nThe service at {url} can be reached."),
             (false, Some(cause)) => {
-                writeln!(text, "\nThe service at {url} cannot be reached. The first break is at: {cause}.")
+                writeln!(text, "\nThe service at {url} cannot be reached. First failure: {cause}.")
             }
             (false, None) => writeln!(text, "\nThe service at {url} cannot be reached."),
         };

@@ -15,7 +15,7 @@ pub(super) const PATH: &str = "/v2/component-versions";
 /// What a response shows of its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sender {
-    /// The service, which has told its release.
+    /// The service, which has reported its release.
     Versions(Option<String>),
     /// The service, which wants a token.
     Guarded,
@@ -67,8 +67,8 @@ pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer
             return Finding::broken(station, Code::NotHttp, seen, wrong_place(target));
         }
         Some(Answer::Silent) | None => {
-            let seen = format!("{endpoint} takes the connection, but does not answer");
-            return Finding::broken(station, Code::TimedOut, seen, "see whether the service hangs, and its log");
+            let seen = format!("{endpoint} accepts the connection but does not answer");
+            return Finding::broken(station, Code::TimedOut, seen, "check whether the service hangs, and see its log");
         }
     };
     let status = response.status;
@@ -79,7 +79,7 @@ pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer
         }
         Sender::Versions(None) => return Finding::ok(station, "the service answers"),
         Sender::Guarded => {
-            let seen = format!("the service answers and wants a token ({status}); none was sent, so none was checked");
+            let seen = format!("the service answers and requires a token ({status}); this check sends none");
             return Finding::ok(station, seen);
         }
         Sender::Service(message) if is_reached(answer) => {
@@ -94,15 +94,15 @@ pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer
     if status == 400 && wants_https.iter().any(|text| body.contains(text)) {
         return broken(
             Code::WantsHttps,
-            format!("{endpoint} wants TLS, and was asked in plain HTTP"),
+            format!("{endpoint} expects TLS, but was asked in plain HTTP"),
             format!("use https://{endpoint} as the URL"),
         );
     }
     match (status, sender) {
         (502..=504, _) => broken(
             Code::Unavailable,
-            format!("a load balancer answers {status} for {}: none of its servers does", target.url),
-            "see whether the service runs behind it".to_owned(),
+            format!("a load balancer answers {status} for {}: none of its servers responds", target.url),
+            "check that the service runs behind it".to_owned(),
         ),
         (_, Sender::Service(message)) => broken(
             Code::ServiceError,
@@ -113,23 +113,23 @@ pub(super) fn judge(target: &Target, connection: Option<&ConnectFailure>, answer
             let location = response.header("location").map(shorten).unwrap_or_default();
             broken(
                 Code::NotTheService,
-                format!("{endpoint} sends us elsewhere ({status}, to '{location}'): a login page, or a captive portal"),
+                format!("{endpoint} redirects ({status}, to '{location}'): a login page or a captive portal"),
                 wrong_place(target),
             )
         }
         (401 | 403, _) => broken(
             Code::NotTheService,
-            format!("{endpoint} refuses us ({status}), but not in the service's way: something in front of it does"),
-            "see which gateway or login stands in front of the service, and let this host through".to_owned(),
+            format!("{endpoint} refuses ({status}), but not as the service does: something in front of it answers"),
+            "find the gateway or login in front of the service, and let this host through".to_owned(),
         ),
         (500.., _) => {
             broken(Code::ServiceError, format!("{endpoint} answers {status}"), "see the service's log".to_owned())
         }
         _ => {
-            let kind = if is_html { "a web page" } else { "something" };
+            let kind = if is_html { "a web page" } else { "something else" };
             broken(
                 Code::NotTheService,
-                format!("{endpoint} answers {status} with {kind} that is not this service's"),
+                format!("{endpoint} answers {status} with {kind}, not the service's reply"),
                 wrong_place(target),
             )
         }
@@ -146,19 +146,19 @@ fn unconnected(failure: &ConnectFailure) -> Finding {
         ConnectError::Refused => (
             Code::ConnectionRefused,
             format!(
-                "see that the service runs there and listens on port {}, and that no firewall rejects us",
+                "check that the service runs there and listens on port {}, and that no firewall rejects us",
                 address.port()
             ),
         ),
         ConnectError::TimedOut(_) => (
             Code::TimedOut,
             format!(
-                "see that {} is up, and that no firewall on the way drops what goes to port {}",
+                "check that {} is up, and that no firewall on the way drops packets to port {}",
                 address.ip(),
                 address.port()
             ),
         ),
-        ConnectError::Other(_) => (Code::Unreachable, format!("see the route to {} and that it is up", address.ip())),
+        ConnectError::Other(_) => (Code::Unreachable, format!("check the route to {} and that it is up", address.ip())),
     };
     Finding::broken(Station::Service, code, failure.to_string(), next)
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_told_from_others() {
+    fn the_service_is_distinguished_from_others() {
         for (status, kind, body, code, seen) in [
             (
                 200,
@@ -192,7 +192,7 @@ mod tests {
                 "application/json",
                 r#"{"code":"401","kind":"Error","reason":"unauthenticated for invalid credentials"}"#,
                 Code::Ok,
-                "the service answers and wants a token (401); none was sent, so none was checked",
+                "the service answers and requires a token (401); this check sends none",
             ),
             (
                 501,
@@ -213,35 +213,35 @@ mod tests {
                 "text/html",
                 "<html>",
                 Code::Unavailable,
-                "a load balancer answers 503 for http://api.example.com:8090: none of its servers does",
+                "a load balancer answers 503 for http://api.example.com:8090: none of its servers responds",
             ),
             (
                 200,
                 "text/html",
                 "<html>login",
                 Code::NotTheService,
-                "api.example.com:8090 answers 200 with a web page that is not this service's",
+                "api.example.com:8090 answers 200 with a web page, not the service's reply",
             ),
             (
                 404,
                 "text/plain",
                 "404 page not found",
                 Code::NotTheService,
-                "api.example.com:8090 answers 404 with something that is not this service's",
+                "api.example.com:8090 answers 404 with something else, not the service's reply",
             ),
             (
                 400,
                 "text/plain",
                 "Client sent an HTTP request to an HTTPS server.",
                 Code::WantsHttps,
-                "api.example.com:8090 wants TLS, and was asked in plain HTTP",
+                "api.example.com:8090 expects TLS, but was asked in plain HTTP",
             ),
             (
                 401,
                 "text/html",
                 "<html>",
                 Code::NotTheService,
-                "api.example.com:8090 refuses us (401), but not in the service's way: something in front of it does",
+                "api.example.com:8090 refuses (401), but not as the service does: something in front of it answers",
             ),
         ] {
             let finding = judged(status, kind, body);

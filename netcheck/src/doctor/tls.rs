@@ -1,4 +1,4 @@
-//! Station 8: the encrypted connection, and whether the certificate is to be trusted.
+//! Station 8: the encrypted connection, and whether the certificate can be trusted.
 
 use super::{
     clock::{Offset, describe},
@@ -10,7 +10,7 @@ use crate::codec::x509::Certificate;
 use rustls::CertificateError;
 use time::{OffsetDateTime, macros::format_description};
 
-/// When a date of the certificate keeps us out although the certificate is right: our clock's fault.
+/// When a date of the certificate is rejected although the certificate is right: our clock is wrong.
 pub(super) fn is_clocks_fault(facts: &TlsFacts, offset: Option<Offset>) -> bool {
     let dates = matches!(problem(facts), Some(Code::CertificateNotYetValid | Code::CertificateExpired));
     let true_time = offset.and_then(|offset| facts.now.checked_add(offset.to_true_time()));
@@ -36,7 +36,7 @@ fn date(moment: OffsetDateTime) -> String {
     moment.format(&format).unwrap_or_else(|_| moment.to_string())
 }
 
-/// Is the connection secure? `insecure`: the operator does not want to know.
+/// Is the connection secure? `insecure`: the operator accepts any certificate.
 pub(super) fn judge(target: &Target, facts: &TlsFacts, offset: Option<Offset>, insecure: bool) -> Finding {
     let station = Station::Tls;
     let endpoint = &target.endpoint;
@@ -44,60 +44,63 @@ pub(super) fn judge(target: &Target, facts: &TlsFacts, offset: Option<Offset>, i
         return failed(target, failure);
     }
     let Some(leaf) = leaf(facts) else {
-        let next = "have the certificate of the service made anew";
+        let next = "reissue the service's certificate";
         return Finding::broken(station, Code::CertificateRefused, "the certificate can't be read", next);
     };
     let named = |name: &str| if name.is_empty() { "(no name)".to_owned() } else { name.to_owned() };
     let (subject, issuer) = (named(&leaf.subject), named(&leaf.issuer));
     let (from, until) = (date(leaf.not_before), date(leaf.not_after));
     let Some(code) = problem(facts) else {
-        return Finding::ok(station, format!("certificate of {subject}, by {issuer}, valid until {until}"));
+        return Finding::ok(station, format!("certificate of {subject}, issued by {issuer}, valid until {until}"));
     };
     let now = date(facts.now);
     let (seen, next) = match code {
         Code::CertificateExpired | Code::CertificateNotYetValid => {
             let what = if code == Code::CertificateExpired { "has expired" } else { "is not yet valid" };
             let seen = format!(
-                "the certificate of {subject}, by {issuer}, {what} by our clock: valid from {from} to {until}, ours says {now}"
+                "the certificate of {subject}, issued by {issuer}, {what} by our clock: valid from {from} to {until}, now {now}"
             );
             let next = match offset.filter(|_| is_clocks_fault(facts, offset)) {
                 Some(offset) => {
-                    format!("set the clock: it is {}, and by the true time the certificate is valid", describe(offset))
+                    format!("set the clock: it is {}; at the right time the certificate is valid", describe(offset))
                 }
                 None if code == Code::CertificateExpired => {
-                    "renew the certificate on the service, or set our clock if it is the one that is wrong".to_owned()
+                    "renew the service's certificate, or set this host's clock if that is wrong".to_owned()
                 }
-                None => "set our clock, or that of the machine that made the certificate".to_owned(),
+                None => "set this host's clock, or that of the machine that issued the certificate".to_owned(),
             };
             (seen, next)
         }
         Code::UnknownIssuer if leaf.is_self_issued => (
-            format!("the certificate of {subject} is signed by itself, so nobody we trust vouches for it"),
-            "if this is the right server, give its certificate as --ca-cert FILE".to_owned(),
+            format!("the certificate of {subject} is self-signed and not trusted"),
+            "if this is the right server, pass its certificate as --ca-cert FILE".to_owned(),
         ),
         Code::UnknownIssuer => (
-            format!("the certificate of {subject} is signed by {issuer}, which we do not know"),
+            format!("the certificate of {subject} is signed by {issuer}, which is not a trusted CA"),
             format!(
-                "give the CA certificate of {issuer} as --ca-cert FILE (PEM), or have the service send its whole chain"
+                "pass the CA certificate of {issuer} as --ca-cert FILE (PEM), or make the service send its full chain"
             ),
         ),
         Code::WrongName => {
             let names = if leaf.names.is_empty() { "no name at all".to_owned() } else { leaf.names.join(", ") };
             (
                 format!("the certificate of {subject} is for {names}, not for {}", endpoint.host),
-                format!("use a name in the URL that the certificate has, or have {} put into it", endpoint.host),
+                format!(
+                    "use a name from the certificate in the URL, or reissue the certificate with {}",
+                    endpoint.host
+                ),
             )
         }
         _ => {
             let reason = facts.distrust.clone().map(|error| rustls::Error::from(error).to_string()).unwrap_or_default();
             (
-                format!("the certificate of {subject}, by {issuer}: {reason}"),
-                "have the certificate made anew".to_owned(),
+                format!("the certificate of {subject}, issued by {issuer}: {reason}"),
+                "reissue the certificate".to_owned(),
             )
         }
     };
     if insecure {
-        return Finding::warn(station, Code::NotVerified, format!("{seen}; overlooked, as --insecure says"), next);
+        return Finding::warn(station, Code::NotVerified, format!("{seen}; ignored because of --insecure"), next);
     }
     Finding::broken(station, code, seen, next)
 }
@@ -110,21 +113,19 @@ fn failed(target: &Target, failure: &TlsFailure) -> Finding {
             format!("{endpoint} speaks plain HTTP, not TLS"),
             format!("use http://{endpoint} as the URL, or the port that speaks TLS"),
         ),
-        TlsFailure::NotTls => (
-            Code::NotTls,
-            format!("{endpoint} speaks something else than TLS"),
-            "correct the port in the URL".to_owned(),
-        ),
+        TlsFailure::NotTls => {
+            (Code::NotTls, format!("{endpoint} does not speak TLS"), "correct the port in the URL".to_owned())
+        }
         TlsFailure::Closed | TlsFailure::TimedOut(_) => (
             Code::HandshakeFailed,
-            format!("{endpoint} takes the connection, but in the TLS handshake {failure}"),
-            "see whether something between us cuts the connection (firewall, load balancer, MTU), and the service's log"
+            format!("{endpoint} accepts the connection, but in the TLS handshake {failure}"),
+            "check whether a firewall, load balancer or small MTU breaks the connection, and see the service's log"
                 .to_owned(),
         ),
         TlsFailure::Other(reason) => (
             Code::HandshakeFailed,
             format!("no TLS with {endpoint}: {reason}"),
-            "see the service's TLS set-up: it must speak TLS 1.2 or 1.3".to_owned(),
+            "check the service's TLS setup: it must speak TLS 1.2 or 1.3".to_owned(),
         ),
     };
     Finding::broken(Station::Tls, code, seen, next)

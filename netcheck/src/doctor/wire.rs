@@ -1,7 +1,7 @@
-//! Goes the client's way to the service once, and keeps what is seen on it: connection, tunnel, certificate, answer.
+//! Connects to the service once as a client does, and records what it sees: connection, tunnel, certificate, answer.
 //!
-//! No credentials of the service's are ever sent, so it does no harm to go on where the certificate is not to be trusted:
-//! the answer behind it still has a date.
+//! The service's credentials are never sent, so it is harmless to continue with an untrusted certificate: the answer behind
+//! it still has a date.
 
 use super::{
     handshake::{Roots, TlsFacts, handshake},
@@ -26,7 +26,7 @@ use time::OffsetDateTime;
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// A name with more addresses is tried at the first ones only.
 const MAX_ADDRESSES: usize = 4;
-/// Shown of what is no HTTP.
+/// Bytes shown of what is not HTTP.
 const SAID_CHARS: usize = 60;
 const USER_AGENT: &str = concat!("landfall/", env!("CARGO_PKG_VERSION"));
 
@@ -64,7 +64,7 @@ pub(super) enum Answer {
     Silent,
 }
 
-/// All that was seen on the way. What is `None` was not got to.
+/// All that was seen on the way. `None` was not reached.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub connection: Option<ConnectFailure>,
@@ -86,7 +86,7 @@ pub(super) struct Way<'a> {
     pub timeout: Duration,
 }
 
-/// Goes the way. Bounded by five times its timeout.
+/// Makes the connection. Takes at most five times its timeout.
 pub(super) fn walk(way: &Way<'_>) -> Walk {
     let mut walk = Walk::default();
     let port = way.proxy.map_or(way.target.endpoint.port, |proxy| proxy.endpoint.port);
@@ -277,7 +277,7 @@ fn receive(stream: &mut dyn Stream, request: &str, is_enough: impl Fn(&Response)
     let sent = stream.write_all(request.as_bytes()).and_then(|()| stream.flush());
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    // Single bytes until the head is there keep what follows in the stream.
+    // Reading single bytes until the head is complete leaves what follows in the stream.
     let mut piece = 1;
     while bytes.len() < MAX_RESPONSE_BYTES {
         let read = stream.read(buffer.get_mut(..piece).unwrap_or_default());
@@ -301,7 +301,7 @@ fn receive(stream: &mut dyn Stream, request: &str, is_enough: impl Fn(&Response)
     if bytes.is_empty() || sent.is_err() {
         return Answer::Silent;
     }
-    // Whatever else it has to say arrives with the same packet, as a rule.
+    // The rest usually arrives with the same packet.
     let _ = stream.read(&mut buffer).map(|length| bytes.extend_from_slice(buffer.get(..length).unwrap_or_default()));
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Answer::NotHttp(printable(line).chars().take(SAID_CHARS).collect())

@@ -6,7 +6,7 @@ use std::error::Error;
 
 /// Longer documents are not shown whole in an error.
 const SHOWN_BYTES: usize = 512;
-/// What a server says to a refused request is shown whole, unless it is no message at all.
+/// What a server says to a refused request is shown whole, unless it is too long for a message.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
 /// Whether there is JSON in the response.
@@ -24,7 +24,7 @@ pub(super) fn check_json(status: u16, body: &[u8]) -> Result<(), DownloadError> 
     })
 }
 
-/// The config in `document` as the service wants it, if whoever knows configs could read one there.
+/// The config in `document` as the service wants it, if the config parser could read one there.
 pub fn judge(document: &[u8], config: Result<String, Box<dyn Error + Send + Sync>>) -> Result<String, DownloadError> {
     let text = || start(document, SHOWN_BYTES);
     config.map_err(|source| match document.len() <= SHOWN_BYTES {

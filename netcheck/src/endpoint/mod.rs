@@ -22,7 +22,7 @@ use ureq::{
     http::{HeaderMap, HeaderName, HeaderValue, Request},
 };
 
-/// What a machine config server takes for a request of its own.
+/// What a machine config server accepts as a request of a new machine.
 const ACCEPT: &str = "application/vnd.coreos.ignition+json; version=3.2.0";
 const MAX_REDIRECTS: u32 = 10;
 /// The echo of a request that names none.
@@ -32,7 +32,7 @@ pub(crate) const NO_URL: &str = "<unknown URL due to internal error>";
 pub struct EndpointOptions {
     /// For connecting, TLS not included, to each host on the way.
     pub connect_timeout: Duration,
-    /// For all of it: names, redirects, the body; an hour at most. The real agent waits for ever.
+    /// For all of it: names, redirects, the body; an hour at most. The real agent waits forever.
     pub timeout: Duration,
     /// Of a config. A cluster's is some hundred KiB; its own store takes 1.5 MiB at most, and that comes twice, once escaped.
     pub max_body_bytes: u64,
@@ -44,7 +44,7 @@ impl Default for EndpointOptions {
     }
 }
 
-/// Why nothing was fetched, or why it is no use. The texts are the real agent's.
+/// Why nothing was fetched, or why it is not usable. The texts are the real agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
     /// The request's CA can't be read.
@@ -113,8 +113,8 @@ impl Fetched {
     }
 }
 
-/// Fetches the JSON document that `request` names; [`judge`] says whether it is a config. That nothing came is a result and no
-/// error.
+/// Fetches the JSON document that `request` names; [`judge`] says whether it is a config. That nothing came is a result,
+/// not an error.
 ///
 /// This thread loses all capabilities for good.
 pub fn fetch(
@@ -140,7 +140,7 @@ fn download(
 ) -> Result<(u16, Vec<u8>), DownloadError> {
     let agent = agent(request)?;
     let mut message = Request::get(&request.url).body(()).map_err(|error| DownloadError::Create(error.to_string()))?;
-    // Whoever names the only CA to trust is not to be led to where there is none.
+    // A client with a pinned CA must not be redirected to where it does not apply.
     let has_ca = request.ca_certificate.as_deref().is_some_and(|ca| !ca.is_empty());
     let https_only = has_ca && message.uri().scheme_str() == Some("https");
     *message.headers_mut() = headers(request)?;
@@ -165,7 +165,7 @@ fn agent(request: &ApiVipConnectivityRequest) -> Result<Agent, DownloadError> {
     let Some(base64) = request.ca_certificate.as_deref().filter(|text| !text.is_empty()) else {
         return http::agent(&http::HttpConfig::default()).map_err(|error| DownloadError::Create(error.to_string()));
     };
-    // Line breaks are no part of it.
+    // Line breaks are not part of it.
     let base64: Vec<u8> = base64.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let pem = BASE64_STANDARD.decode(base64).map_err(DownloadError::NotBase64)?;
     http::agent_trusting_only(&pem).ok_or(DownloadError::NotACertificate)
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_that_is_none_is_told() {
+    fn an_invalid_ca_is_reported() {
         let error = |ca: &str| {
             let request = ApiVipConnectivityRequest { ca_certificate: Some(ca.into()), ..Default::default() };
             agent(&request).map(drop).unwrap_err().to_string()

@@ -31,7 +31,7 @@ pub struct AuthFile {
 pub enum AuthError {
     #[error("cannot read the credentials in {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} does not hold credentials: {fault}", path.display())]
+    #[error("{} contains no valid credentials: {fault}", path.display())]
     Form { path: PathBuf, fault: AuthFault },
 }
 
@@ -39,7 +39,7 @@ pub enum AuthError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthFault {
     /// Not JSON.
-    #[error("no JSON (line {line}, column {column})")]
+    #[error("not JSON (line {line}, column {column})")]
     Json {
         /// From 1.
         line: usize,
@@ -118,7 +118,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads one file, which must be there.
+    /// Reads one file, which must exist.
     pub fn load(path: &Path) -> Result<Self, AuthError> {
         let read = |source| AuthError::Read { path: path.to_owned(), source };
         let text = read_bounded(path, MAX_FILE_BYTES).map_err(read)?;
@@ -126,7 +126,7 @@ impl Credentials {
         Ok(Self { files: vec![(path.to_owned(), file)] })
     }
 
-    /// Reads those that are there. One that can't be used is told of and left out, as podman does.
+    /// Reads those that exist. One that can't be used is logged and left out, as podman does.
     pub fn load_any(paths: &[PathBuf]) -> Self {
         let mut files = Vec::new();
         for path in paths {
@@ -135,7 +135,7 @@ impl Credentials {
                 Err(AuthError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "credentials are left out");
+                    tracing::warn!(error, "ignoring the credentials in this file");
                 }
             }
         }

@@ -18,7 +18,7 @@ pub enum Challenge {
     },
 }
 
-/// The challenges of one header field that we can answer, in order. What can't be read ends the list.
+/// The challenges of one header field that we can answer, in order. What can't be parsed ends the list.
 pub fn parse(header: &str) -> Vec<Challenge> {
     let mut challenges = Vec::new();
     let mut rest = header;

@@ -122,20 +122,20 @@ b.io/a:1
     check the name, and the host's DNS servers (landfall netcheck dns)
 
 b.io/b:1
-  available from b.io/a:1, all parts as in images above
+  available from b.io/a:1, all parts shared with images above
 
 b.io/c:1
-  available, and stored now, 1.0 MB in 2.0 s, 0.5 MB/s
+  available, now stored, 1.0 MB in 2.0 s, 0.5 MB/s
 
 b.io/d:1
   NOT AVAILABLE
   mirror m.lab/a:1: name: the name in m.lab cannot be resolved: host not found
     check the name, and the host's DNS servers (landfall netcheck dns)
   source b.io/a:1: auth: b.io refuses the credentials of user 'someone' from /root/.docker/config.json (status 401, it says: UNAUTHORIZED authentication required)
-    renew these credentials, or let the user read the repository
+    renew these credentials, or give the user read access to the repository
 
 \\u{1b}
-  NOT AVAILABLE: the name can't be read: '\u{fffd}' is not a path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'
+  NOT AVAILABLE: not a valid image name: '\u{fffd}' is not a repository path: expected lower-case letters and digits, separated by '/', '.', '_' or '-'
 ";
     assert_eq!(table::render(&findings, Path::new("/etc/containers/certs.d")), expected);
     let report = serde_json::to_value(findings.report()).unwrap();

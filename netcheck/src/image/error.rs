@@ -1,4 +1,4 @@
-//! Why an image could not be had from one place, and what to do about it.
+//! Why an image could not be fetched from one place, and what to do about it.
 
 use super::{
     manifest::ManifestError,
@@ -69,13 +69,13 @@ pub enum FetchError {
     #[error("registries.conf blocks it")]
     Blocked,
     /// The deadline of the whole request has come.
-    #[error("the time for all images was up while fetching {subject}")]
+    #[error("the time limit for all images was reached while fetching {subject}")]
     Deadline {
         /// What was being fetched.
         subject: Subject,
     },
     /// A CA bundle can't be used.
-    #[error("no connection can be made")]
+    #[error("cannot set up a connection")]
     Trust { source: api::http::HttpConfigError },
     /// The name has no address that is known here.
     #[error("the name in {authority} cannot be resolved")]
@@ -105,7 +105,7 @@ pub enum FetchError {
         source: rustls::Error,
     },
     /// Nothing came for too long.
-    #[error("nothing came for {} s while fetching {subject}", after.as_secs())]
+    #[error("no data for {} s while fetching {subject}", after.as_secs())]
     Stalled {
         /// What was being fetched.
         subject: Subject,
@@ -119,7 +119,7 @@ pub enum FetchError {
         source: ureq::Error,
     },
     /// A redirect leads out of TLS, or nowhere.
-    #[error("for {subject} the registry sends us to {url}, which is not an https URL")]
+    #[error("the registry redirects {subject} to {url}, which is not an https URL")]
     Redirect {
         /// What was being fetched.
         subject: Subject,
@@ -127,7 +127,7 @@ pub enum FetchError {
         url: String,
     },
     /// The registry wants credentials, and there are none.
-    #[error("{authority} wants credentials{}, and there are none for it{}", quoted(said_text), listed(files))]
+    #[error("{authority} requires credentials{}, and there are none for it{}", quoted(said_text), listed(files))]
     NoCredentials {
         /// `host[:port]`.
         authority: String,
@@ -147,19 +147,19 @@ pub enum FetchError {
         said_text: String,
     },
     /// The registry wants something that we have not.
-    #[error("{authority} answers 401 without a challenge that can be met (Basic or Bearer)")]
+    #[error("{authority} answers 401 without a supported challenge (Basic or Bearer)")]
     Challenge {
         /// `host[:port]`.
         authority: String,
     },
-    /// Credentials would be seen by anybody.
-    #[error("the registry sends us for a token to {realm}, which is not an https URL: no credentials are sent there")]
+    /// Credentials would be sent in the clear.
+    #[error("the registry's token server {realm} is not an https URL: no credentials are sent there")]
     Realm {
-        /// As told, shortened.
+        /// As received, shortened.
         realm: String,
     },
-    /// The token server's answer is no token.
-    #[error("the answer of {realm} holds no token")]
+    /// The token server's answer is not a token.
+    #[error("the answer of {realm} contains no token")]
     Token {
         /// URL of the token server.
         realm: String,
@@ -171,12 +171,12 @@ pub enum FetchError {
         status: u16,
         said_text: String,
     },
-    /// No manifest that we read.
-    #[error("{subject} is of no use")]
+    /// Not a manifest that we support.
+    #[error("{subject} cannot be used")]
     Manifest { subject: Subject, source: ManifestError },
-    #[error("the image is not made for linux/{architecture}")]
+    #[error("the image is not built for linux/{architecture}")]
     Architecture { architecture: String },
-    #[error("indexes of images are nested more than {limit} deep")]
+    #[error("image indexes are nested more than {limit} deep")]
     Nested { limit: usize },
     #[error("{subject} is longer than {limit_bytes} bytes")]
     TooLong {
@@ -193,7 +193,7 @@ pub enum FetchError {
         /// As seen; where it is more, reading ended there.
         found_bytes: u64,
     },
-    #[error("{subject} arrives damaged: its bytes have digest {found}")]
+    #[error("{subject} is corrupt: its digest is {found}")]
     Damaged {
         /// What was being fetched.
         subject: Subject,
@@ -314,18 +314,18 @@ impl FetchError {
     /// What to do next.
     pub fn advice(&self, certificates: &Path) -> String {
         match self {
-            Self::Blocked => "unblock it in registries.conf, or make one of its mirrors work".to_owned(),
-            Self::Deadline { .. } => "allow more time, or see why the network is slow".to_owned(),
+            Self::Blocked => "unblock it in registries.conf, or repair one of its mirrors".to_owned(),
+            Self::Deadline { .. } => "allow more time, or find out why the network is slow".to_owned(),
             Self::Trust { .. } => "correct the file".to_owned(),
             Self::Name { .. } => "check the name, and the host's DNS servers (landfall netcheck dns)".to_owned(),
             Self::Connect { .. } => {
-                "check that the registry runs, and firewalls, routes and proxies on the way".to_owned()
+                "check that the registry runs, and check firewalls, routes and proxies on the way".to_owned()
             }
             Self::Tls { .. } => {
                 "if the registry speaks plain HTTP only, it needs 'insecure = true' in registries.conf".to_owned()
             }
             Self::Certificate { authority, .. } => format!(
-                "put the CA into {}/ca.crt, or check the name it is called by and this host's clock",
+                "put the CA into {}/ca.crt, or check its host name and this host's clock",
                 certificates.join(authority).display()
             ),
             Self::NoCredentials { authority, .. } => {
@@ -333,7 +333,9 @@ impl FetchError {
                     "add {authority} to the pull secret (--authfile); a repository that does not exist may look the same"
                 )
             }
-            Self::Refused { .. } => "renew these credentials, or let the user read the repository".to_owned(),
+            Self::Refused { .. } => {
+                "renew these credentials, or give the user read access to the repository".to_owned()
+            }
             Self::Challenge { .. } | Self::Realm { .. } | Self::Token { .. } => {
                 "correct the registry's authentication".to_owned()
             }
@@ -350,7 +352,7 @@ impl FetchError {
                 "use an image for this machine's architecture".to_owned()
             }
             Self::Size { .. } | Self::Damaged { .. } => {
-                "push or mirror the image again, and look for caches on the way".to_owned()
+                "push or mirror the image again, and check caches on the way".to_owned()
             }
         }
     }

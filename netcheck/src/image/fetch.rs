@@ -94,7 +94,7 @@ pub(super) fn fetch_parts(
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = client.persist(|| fetch_part(client, part, &fetched_bytes, &stop));
             let failed = result.is_err();
-            // Nobody listens any more after a failure.
+            // After a failure the receiver is gone.
             let _ = results.send(result);
             if failed || stop.load(Ordering::Relaxed) {
                 return;

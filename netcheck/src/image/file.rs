@@ -1,4 +1,4 @@
-//! One file out of an image, without the image: its last layers are looked through, each verified, and nothing is kept.
+//! One file out of an image, without the image: its last layers are searched, each verified, and nothing is stored.
 
 use super::{
     ImageOptions,
@@ -33,22 +33,22 @@ pub struct Bounds {
     pub deadline: Instant,
 }
 
-/// Why a file can't be had.
+/// Why a file can't be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Not the name of an image.
-    #[error("the name can't be read")]
+    #[error("not a valid image name")]
     Name(#[from] ReferenceError),
-    #[error("the name leads nowhere")]
+    #[error("no registry for this name")]
     Resolve(#[from] ResolveError),
     /// The registry does not give it, the last of those that were asked.
-    #[error("{registry} does not give it")]
+    #[error("{registry} does not provide it")]
     Fetch {
         /// `host[:port]`.
         registry: String,
         source: Box<FetchError>,
     },
-    /// A layer is no archive.
+    /// A layer is not an archive.
     #[error("layer {digest} can't be unpacked")]
     Unpack { digest: Digest, source: io::Error },
     /// No layer that was looked at has it.

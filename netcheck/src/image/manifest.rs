@@ -3,7 +3,7 @@
 use super::reference::Digest;
 use serde::Deserialize;
 
-/// What we can read, in the words of HTTP's `Accept`.
+/// What we support, as HTTP's `Accept`.
 pub const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
      application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.docker.distribution.manifest.v2+json";
 
@@ -37,7 +37,7 @@ pub struct Variant {
     pub platform: Option<(String, String)>,
 }
 
-/// Why a document is no manifest that we read.
+/// Why a document is not a manifest that we support.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON, or fields missing.
@@ -50,17 +50,17 @@ pub enum ManifestError {
     },
     /// Docker's first, without sizes; registries convert no more.
     #[error(
-        "the manifest is of schema 1, which podman no longer reads either: push the image again with a current program"
+        "the manifest is of schema 1, which podman no longer reads either: push the image again with a current tool"
     )]
     Schema1,
     /// Signatures, charts and so on.
     #[error("'{media_type}' is not an image")]
     Kind {
-        /// As told by the document or the registry.
+        /// As stated by the document or the registry.
         media_type: String,
     },
     /// SHA-256 only.
-    #[error("the manifest names something by '{digest}'")]
+    #[error("the manifest has an invalid digest '{digest}'")]
     Digest {
         /// Shortened.
         digest: String,
@@ -101,11 +101,11 @@ pub fn parse(content_type: Option<&str>, bytes: &[u8]) -> Result<Manifest, Manif
         return Err(ManifestError::Schema1);
     }
     let content_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
-    let told = document
+    let media_type = document
         .media_type
         .as_deref()
-        .or(content_type.filter(|told| told.contains("manifest") || told.contains("index")));
-    let is_index = match told {
+        .or(content_type.filter(|media_type| media_type.contains("manifest") || media_type.contains("index")));
+    let is_index = match media_type {
         Some(OCI_INDEX | DOCKER_LIST) => true,
         Some(OCI_MANIFEST | DOCKER_MANIFEST) => false,
         None => document.manifests.is_some(),
@@ -184,9 +184,9 @@ mod tests {
         ] {
             assert_eq!(read(content_type, &image).unwrap(), expected, "{content_type:?}");
         }
-        let mut told = image.clone();
-        told["mediaType"] = DOCKER_MANIFEST.into();
-        assert_eq!(read(Some(OCI_INDEX), &told).unwrap(), expected, "the document knows better");
+        let mut labelled = image.clone();
+        labelled["mediaType"] = DOCKER_MANIFEST.into();
+        assert_eq!(read(Some(OCI_INDEX), &labelled).unwrap(), expected, "the document knows better");
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let negative = json!({"config": {"digest": digest("").to_string(), "size": -1}, "layers": []});
         assert!(error(negative).starts_with("the manifest can't be read (line 1, column "));
         let sha512 = json!({"config": {"digest": "sha512:00", "size": 1}, "layers": []});
-        assert_eq!(error(sha512), "the manifest names something by 'sha512:00'");
+        assert_eq!(error(sha512), "the manifest has an invalid digest 'sha512:00'");
     }
 
     proptest! {

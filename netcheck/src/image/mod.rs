@@ -2,7 +2,7 @@
 //! (docs/compatibility.md#container-image-availability).
 //!
 //! Two ways. *Natively* each image is fetched from the place that podman would choose (registries.conf), with the
-//! credentials that podman would use, all of it, verified, and nothing is kept: no podman is needed and no room. With a
+//! credentials that podman would use, all of it, verified, and nothing is stored: neither podman nor space is needed. With a
 //! [`Store`] the image is pulled into it, so that the installation finds it there.
 
 pub mod auth;
@@ -39,15 +39,15 @@ use std::{
 
 /// What the service asks for where it does not say.
 const DEFAULT_TIMEOUT_S: u64 = 960;
-/// What takes less than this to fetch tells how long the registry thinks, not how fast the network is: the service
-/// refuses hosts whose rate is low.
+/// A fetch shorter than this measures the registry's latency, not the speed of the network: the service refuses hosts whose
+/// rate is low.
 const MEASURABLE_BYTES: u64 = 100_000;
-/// Questions about what is stored take milliseconds, unless another podman holds the storage's lock.
+/// Queries of the store take milliseconds, unless another podman holds the storage's lock.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(60);
-/// Such questions may still be asked for so long when the time is up: so all that is in the store counts, and what was pulled just
-/// in time. Together with the end of a program that hangs it is well below the minute of grace that the agent gives us.
+/// Such queries may take this long after the deadline: so all that is in the store counts, and what was pulled just in
+/// time. Together with the end of a program that hangs it is well below the minute of grace that the agent gives us.
 const QUESTION_GRACE: Duration = Duration::from_secs(20);
-/// Longer than anybody waits.
+/// Longer than any user waits.
 const MAX_TIMEOUT_S: u64 = 7 * 24 * 3600;
 
 /// Options of the native check.
@@ -82,7 +82,7 @@ impl Default for ImageOptions {
     }
 }
 
-/// How far an image is; told at most five times a second, and at its end.
+/// Progress of an image; reported at most five times a second, and at its end.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     pub name: &'a str,
@@ -121,7 +121,7 @@ pub enum Availability {
         size_bytes: u64,
         /// For all of it, manifests and tokens included.
         time: Duration,
-        /// Where it could not be had before.
+        /// Where it was not available.
         attempts: Vec<Attempt>,
     },
     /// It is in the store now.
@@ -133,20 +133,20 @@ pub enum Availability {
     },
 }
 
-/// A place where an image could not be had.
+/// A place where an image was not available.
 #[derive(Debug)]
 pub struct Attempt {
     pub endpoint: Endpoint,
     pub error: FetchError,
 }
 
-/// Why an image can't be had.
+/// Why an image is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// Not the name of one.
-    #[error("the name can't be read")]
+    #[error("not a valid image name")]
     Name(#[from] ReferenceError),
-    #[error("the name leads nowhere")]
+    #[error("no registry for this name")]
     Resolve(#[from] ResolveError),
     /// Images before it have taken it.
     #[error("no time was left of the {limit_s} s for all images: ask for fewer, or allow more")]
@@ -154,7 +154,7 @@ pub enum ImageError {
     #[error("podman could not pull it")]
     Store(#[from] StoreError),
     /// Nowhere; each place with its reason.
-    #[error("it can be had from none of {} places", .0.len())]
+    #[error("none of {} places provides it", .0.len())]
     Nowhere(Vec<Attempt>),
 }
 

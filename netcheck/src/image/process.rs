@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_leaves_running_keeps_nobody_waiting() {
+    fn what_it_leaves_running_delays_no_one() {
         let directory = tempfile::tempdir().unwrap();
         let script = "sleep 1000 & echo $! > child; exit 3";
         let ended = run(&shell(script, directory.path()), Duration::from_secs(60)).unwrap().unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_a_flood_is_kept() {
+    fn only_the_end_of_a_flood_is_retained() {
         let script = "yes | head -c 1000000; echo end";
         let ended = run(&shell(script, Path::new("/")), Duration::from_secs(60)).unwrap().unwrap();
         assert_eq!(ended.stdout.len(), MAX_OUTPUT_BYTES);

@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A program larger than this is none of ours.
+/// A program larger than this is not ours.
 const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 /// What all files of the layer before it may have.
 const MAX_LAYER_BYTES: u64 = 1 << 30;
@@ -33,23 +33,23 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// Not the name of an image.
-    #[error("the name can't be read")]
+    #[error("not a valid image name")]
     Name(#[from] ReferenceError),
-    #[error("the name leads nowhere")]
+    #[error("no registry for this name")]
     Resolve(#[from] ResolveError),
     /// From no place; this is the last.
     #[error("the image can't be fetched")]
     Fetch(#[from] FetchError),
     /// There is no place to fetch it from.
-    #[error("no registry is set up for it")]
+    #[error("no registry is configured for it")]
     Nowhere,
     /// Its configuration says nothing, or too much.
     #[error("the image's configuration can't be read")]
     Config { source: serde_json::Error },
     /// The label is there and the program is not.
-    #[error("the image has the label {AGENT_LABEL} and no {AGENT_PATH}")]
+    #[error("the image has the label {AGENT_LABEL} but no {AGENT_PATH}")]
     Absent,
-    #[error("{AGENT_PATH} in the image has more than {} MiB", MAX_PROGRAM_BYTES >> 20)]
+    #[error("{AGENT_PATH} in the image is larger than {} MiB", MAX_PROGRAM_BYTES >> 20)]
     TooLong,
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -182,7 +182,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// A file beside its place, gone unless it is put there.
+/// A temporary file, removed unless it is moved into place.
 struct Draft {
     path: PathBuf,
     file: File,

@@ -98,7 +98,7 @@ impl Reference {
         Self { registry: registry.to_owned(), repository, version }
     }
 
-    /// Where the registry answers: Docker Hub has a name of its own for that.
+    /// Where the registry answers: Docker Hub has a separate name for that.
     pub fn authority(&self) -> &str {
         if self.registry == DOCKER_HUB { "registry-1.docker.io" } else { &self.registry }
     }
@@ -124,10 +124,10 @@ pub enum Name {
     },
 }
 
-/// Why a text is no name of an image.
+/// Why a text is not the name of an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("this is not a name of an image: it has {bytes} bytes")]
+    #[error("this is not an image name: it has {bytes} bytes")]
     TooLong { bytes: usize },
     /// The part before the first slash.
     #[error("'{registry}' is not a registry: expected host or host:port")]
@@ -136,7 +136,7 @@ pub enum ReferenceError {
         registry: String,
     },
     #[error(
-        "'{path}' is not a path of a repository: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
+        "'{path}' is not a repository path: expected lower-case letters and digits, separated by '/', '.', '_' or '-'"
     )]
     Path {
         /// What was found, shortened.

@@ -106,7 +106,7 @@ pub enum RegistriesFault {
     #[error(transparent)]
     Toml(#[from] toml::de::Error),
     /// Deprecated since 2019, without mirrors.
-    #[error("version 1 of the format is not read: write [[registry]] tables in place of [registries.*]")]
+    #[error("version 1 of the format is not supported: write [[registry]] tables in place of [registries.*]")]
     Version1,
     #[error("a [[registry]] table has neither prefix nor location")]
     Nameless,
@@ -135,15 +135,15 @@ pub enum ResolveError {
         /// The name without tag and digest.
         path: String,
     },
-    /// What registries.conf makes of it is no name.
-    #[error("registries.conf makes '{name}' of it")]
+    /// What registries.conf makes of it is not a name.
+    #[error("registries.conf rewrites it to '{name}'")]
     Rewritten {
         name: String,
         /// Why it is none.
         source: ReferenceError,
     },
     /// What registries.conf makes of it has no registry.
-    #[error("registries.conf makes '{name}' of it, which names no registry")]
+    #[error("registries.conf rewrites it to '{name}', which names no registry")]
     NoRegistry { name: String },
 }
 
@@ -183,8 +183,8 @@ fn check_location(location: &str) -> Result<String, RegistriesFault> {
 }
 
 impl Registries {
-    /// Reads `path`, then the files `*.conf` of `path` + `.d` in the order of their names. A missing directory is no error, and
-    /// neither is a missing file unless it `must_exist`.
+    /// Reads `path`, then the files `*.conf` of `path` + `.d` in the order of their names. A missing directory is not an
+    /// error, and neither is a missing file unless it `must_exist`.
     pub fn load(path: &Path, must_exist: bool) -> Result<Self, RegistriesError> {
         let mut registries = Self::default();
         let read = |path: &Path, source| RegistriesError::Read { path: path.to_owned(), source };
@@ -227,7 +227,7 @@ impl Registries {
     ///
     /// Of the `[[registry]]` tables the one with the longest prefix counts: its mirrors, then the source. A blocked registry
     /// blocks its own name only, so that mirrors of it work. A name without registry goes by its alias, else by all search
-    /// registries: `short-name-mode` asks nobody here.
+    /// registries: `short-name-mode` has no effect here.
     pub fn endpoints(&self, name: &Name) -> Result<Vec<Endpoint>, ResolveError> {
         let candidates = match name {
             Name::Full(reference) => vec![reference.clone()],

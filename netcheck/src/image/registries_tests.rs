@@ -132,7 +132,9 @@ fn aliases_and_drop_in_files() {
 fn what_is_wrong_is_said() {
     let fault = |text: &str| parse(text).unwrap_err().to_string();
     assert!(fault("registry = 1").contains("registry"));
-    assert!(fault("[registries.search]\nregistries = ['a.io']").starts_with("version 1 of the format is not read"));
+    assert!(
+        fault("[registries.search]\nregistries = ['a.io']").starts_with("version 1 of the format is not supported")
+    );
     assert_eq!(fault("[[registry]]\nblocked = true"), "a [[registry]] table has neither prefix nor location");
     assert_eq!(
         fault("[[registry]]\nlocation = 'https://a.io'"),
@@ -140,7 +142,7 @@ fn what_is_wrong_is_said() {
     );
     let registries = parse("[[registry]]\nprefix = 'a.io'\nlocation = 'b.io/NS'").unwrap();
     let error = registries.endpoints(&"a.io/x".parse().unwrap()).unwrap_err();
-    assert_eq!(error.to_string(), "registries.conf makes 'b.io/NS/x' of it");
+    assert_eq!(error.to_string(), "registries.conf rewrites it to 'b.io/NS/x'");
 }
 
 proptest! {

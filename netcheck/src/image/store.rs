@@ -26,7 +26,7 @@ pub enum StoreError {
     /// Can't be started or waited for.
     #[error("cannot run {}", program.display())]
     Run { program: PathBuf, source: io::Error },
-    #[error("podman {action} ends with {status}: {message}")]
+    #[error("podman {action} failed with {status}: {message}")]
     Failed {
         /// What it should do.
         action: &'static str,
@@ -42,7 +42,7 @@ pub enum StoreError {
         after: Duration,
     },
     /// Printed something else than a size.
-    #[error("podman says that the image has '{message}' bytes")]
+    #[error("podman reported an image size of '{message}' bytes")]
     Size { message: String },
 }
 
@@ -57,7 +57,7 @@ impl Podman {
     /// Where it is on every host that has it from its distribution; no search path decides what root runs.
     pub const PATH: &str = "/usr/bin/podman";
 
-    /// The podman at `program`; `None` where there is none. It finds credentials by itself unless told.
+    /// The podman at `program`; `None` if it is missing. It finds credentials by itself unless they are given.
     pub fn find(program: &Path, authfile: Option<&Path>) -> Option<Self> {
         program.exists().then(|| Self { program: program.to_owned(), authfile: authfile.map(Path::to_owned) })
     }
@@ -144,13 +144,13 @@ mod tests {
         assert!(podman.holds("here", MINUTE).unwrap());
         assert!(!podman.holds("absent", MINUTE).unwrap());
         let error = podman.holds("damaged", MINUTE).unwrap_err().to_string();
-        assert_eq!(error, "podman image exists ends with exit status: 125: Error: \u{fffd}[31mno");
+        assert_eq!(error, "podman image exists failed with exit status: 125: Error: \u{fffd}[31mno");
         podman.pull("here", MINUTE).unwrap();
         assert!(podman.pull("--all-tags", MINUTE).is_err());
         assert_eq!(podman.size_bytes("here", MINUTE).unwrap(), 123);
         assert_eq!(
             podman.size_bytes("odd", MINUTE).unwrap_err().to_string(),
-            "podman says that the image has 'many' bytes"
+            "podman reported an image size of 'many' bytes"
         );
     }
 

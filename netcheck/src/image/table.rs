@@ -4,7 +4,7 @@ use super::{Attempt, Availability, Finding, Findings, ImageError, rate};
 use crate::codec::text::printable;
 use std::{error::Error, fmt::Write, path::Path};
 
-/// One paragraph an image: the verdict, then each place where it could not be had.
+/// One paragraph an image: the verdict, then each place where it was not available.
 pub(crate) fn render(findings: &Findings, certificates: &Path) -> String {
     if findings.images.is_empty() {
         return "no images to check\n".to_owned();
@@ -16,7 +16,7 @@ fn render_image(finding: &Finding, certificates: &Path) -> String {
     let (verdict, attempts): (_, &[Attempt]) = match &finding.outcome {
         Ok(Availability::Present) => ("available, already on this host".to_owned(), &[]),
         Ok(Availability::Fetched { endpoint, size_bytes: 0, attempts, .. }) => {
-            (format!("available from {}, all parts as in images above", endpoint.reference), attempts)
+            (format!("available from {}, all parts shared with images above", endpoint.reference), attempts)
         }
         Ok(Availability::Fetched { endpoint, size_bytes, time, attempts }) => {
             let mirror = if endpoint.mirror { "mirror " } else { "" };
@@ -24,7 +24,7 @@ fn render_image(finding: &Finding, certificates: &Path) -> String {
             (format!("available from {mirror}{}, {numbers}", endpoint.reference), attempts)
         }
         Ok(Availability::Stored { size_bytes, time }) => {
-            (format!("available, and stored now, {}", numbers(*size_bytes, time.as_secs_f64())), &[])
+            (format!("available, now stored, {}", numbers(*size_bytes, time.as_secs_f64())), &[])
         }
         Err(ImageError::Nowhere(attempts)) => ("NOT AVAILABLE".to_owned(), attempts),
         Err(error) => (format!("NOT AVAILABLE: {}", chain(error)), &[]),

@@ -29,7 +29,7 @@ const FIRMWARE_AGENTS: [&str; 2] = ["i40e", "ice"];
 
 /// Listens until every port with carrier has been heard or the time is up.
 ///
-/// Runs an event loop of its own on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
+/// Runs its own event loop on this thread and in this thread's network namespace. Needs `CAP_NET_RAW`, and leaves the
 /// thread without any capability.
 pub fn listen(options: &LldpOptions) -> Result<Neighbourhood, Error> {
     let all = interfaces::read()?;
@@ -75,7 +75,7 @@ struct Ear {
 struct Heard(BTreeMap<(Identifier, Identifier), Neighbour>);
 
 impl Heard {
-    /// The last word of a neighbour counts; a time to live of zero takes all of them back.
+    /// The last frame of a neighbour counts; a time to live of zero removes it.
     fn book(&mut self, from_mac: Mac, advertisement: Advertisement) {
         let who = (advertisement.chassis.clone(), advertisement.port.clone());
         if advertisement.valid_s == 0 {

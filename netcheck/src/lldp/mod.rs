@@ -1,6 +1,6 @@
 //! Which switch and port each network card is plugged into, by listening to LLDP (IEEE 802.1AB). Nothing is sent.
 //!
-//! Ports of a bond are listened to one by one: each has a cable of its own. Silence proves nothing, see [`Silence`].
+//! Ports of a bond are listened to one by one: each has its own cable. Silence proves nothing, see [`Silence`].
 
 mod listen;
 pub(crate) mod table;
@@ -19,7 +19,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LldpOptions {
-    /// How long at most. Switches speak every 30 seconds unless told otherwise.
+    /// How long at most. Switches send every 30 seconds by default.
     pub timeout: Duration,
     /// Where to listen; [`Selection::Automatic`] is every network card, whether it has an address or not.
     pub interfaces: Selection,
@@ -39,10 +39,10 @@ pub enum Error {
     /// The local interfaces are not as needed.
     #[error(transparent)]
     Interfaces(#[from] InterfacesError),
-    /// A packet socket can't be had.
+    /// A packet socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop that listens")]
@@ -64,16 +64,16 @@ pub struct Neighbourhood {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
     pub interface: String,
-    /// Its address; `None` for what is no Ethernet.
+    /// Its address; `None` for what is not Ethernet.
     pub mac: Option<Mac>,
     pub mtu: Option<u32>,
-    /// The kernel's driver; `None` for what is no device.
+    /// The kernel's driver; `None` for what is not a device.
     pub driver: Option<String>,
     /// Whether anything can arrive, when the listening began.
     pub link: Link,
     /// Who spoke, by switch and port. More than one: a repeater between, or a virtual switch beside the real one.
     pub neighbours: Vec<Neighbour>,
-    /// Why nobody may have been heard; `None` when somebody was.
+    /// Why no neighbour may have been heard; `None` when one was.
     pub silence: Option<Silence>,
 }
 
@@ -95,7 +95,7 @@ pub enum Link {
 pub enum Silence {
     /// Nothing can be heard without a link.
     NoLink,
-    /// The card's firmware has an LLDP agent, which as delivered keeps these frames to itself.
+    /// The card's firmware has an LLDP agent, which by default consumes these frames.
     FirmwareAgent,
     /// The other end does not speak LLDP, or less often than we listened.
     NobodySpoke,

@@ -6,7 +6,7 @@ use std::{fmt::Write, net::IpAddr};
 /// One paragraph a port.
 pub(crate) fn render(found: &Neighbourhood) -> String {
     if found.ports.is_empty() {
-        return "no network card here\n".to_owned();
+        return "no network card found\n".to_owned();
     }
     found.ports.iter().map(|port| paragraph(port, found.listened_ms)).collect()
 }
@@ -30,7 +30,7 @@ fn paragraph(port: &Port, listened_ms: u64) -> String {
     if let Some(silence) = port.silence {
         let why = explain(silence, port, listened_ms);
         // Writing to a String does not fail.
-        let _ = writeln!(text, "  nobody heard: {why}");
+        let _ = writeln!(text, "  no neighbour: {why}");
     }
     text
 }
@@ -38,19 +38,19 @@ fn paragraph(port: &Port, listened_ms: u64) -> String {
 fn explain(silence: Silence, port: &Port, listened_ms: u64) -> String {
     let name = &port.interface;
     match (silence, port.link, port.driver.as_deref()) {
-        (Silence::NoLink, Link::Down, _) => format!("the port is switched off here (ip link set {name} up)"),
-        (Silence::NoLink, ..) => "no carrier; cable, module or the switch's port".to_owned(),
+        (Silence::NoLink, Link::Down, _) => format!("the interface is down (ip link set {name} up)"),
+        (Silence::NoLink, ..) => "no carrier; check the cable, the module and the switch's port".to_owned(),
         (Silence::FirmwareAgent, _, driver) => {
             let (driver, flag) = match driver {
                 Some("i40e") => ("i40e", "disable-fw-lldp on"),
                 _ => ("ice", "fw-lldp-agent off"),
             };
             format!(
-                "the card's firmware ({driver}) keeps LLDP to itself unless told not to: ethtool --set-priv-flags {name} {flag}"
+                "the card's firmware ({driver}) consumes LLDP frames by default; to receive them: ethtool --set-priv-flags {name} {flag}"
             )
         }
         (Silence::NobodySpoke, ..) => format!(
-            "the switch does not speak LLDP on this port, or less often than the {} s listened",
+            "the switch does not send LLDP on this port, or not within the {} s of listening",
             listened_ms / 1000
         ),
     }
@@ -67,7 +67,7 @@ fn lines(neighbour: &Neighbour, own_mtu: Option<u32>) -> String {
         // The number is to include header and check sequence; some switches write the MTU. Too small it is either way.
         let small = own_mtu.is_some_and(|mtu| u32::from(bytes) < mtu);
         let own = own_mtu.unwrap_or(0);
-        format!("{bytes} bytes{}", if small { format!(", LESS THAN THE MTU {own} HERE") } else { String::new() })
+        format!("{bytes} bytes{}", if small { format!(", LESS THAN THE LOCAL MTU {own}") } else { String::new() })
     });
     let bond = advertisement.aggregation.map(|aggregation| match (aggregation.active, aggregation.capable) {
         (true, _) => "active".to_owned(),
@@ -92,7 +92,7 @@ fn describe(identifier: &Identifier) -> String {
     format!("{} {}", identifier.kind, identifier.value)
 }
 
-/// People know a port by its name; other kinds of identifier are called what they are.
+/// A port is known by its name; other kinds of identifier are shown with their kind.
 fn described(port: &Identifier, description: Option<&String>) -> String {
     let name = if port.kind == "interface name" { port.value.clone() } else { describe(port) };
     match description {
@@ -168,22 +168,22 @@ mod tests {
   switch         leaf-07 (MAC address 02:00:00:00:00:01)
   port           Ethernet1/7 (rack 7 unit 12)
   VLAN           126 untagged, 127 storage, 128
-  largest frame  1518 bytes, LESS THAN THE MTU 9000 HERE
+  largest frame  1518 bytes, LESS THAN THE LOCAL MTU 9000
   aggregation    possible, not active
   management     10.0.0.7, fd00::7
   description    NX-OS 10.3
   switch         local vswitch
   port           local 7
 ens2  52:54:00:aa:bb:01  ice  up
-  nobody heard: the card's firmware (ice) keeps LLDP to itself unless told not to: ethtool --set-priv-flags ens2 fw-lldp-agent off
+  no neighbour: the card's firmware (ice) consumes LLDP frames by default; to receive them: ethtool --set-priv-flags ens2 fw-lldp-agent off
 ens3  52:54:00:aa:bb:01  i40e  up
-  nobody heard: the card's firmware (i40e) keeps LLDP to itself unless told not to: ethtool --set-priv-flags ens3 disable-fw-lldp on
+  no neighbour: the card's firmware (i40e) consumes LLDP frames by default; to receive them: ethtool --set-priv-flags ens3 disable-fw-lldp on
 ens4  52:54:00:aa:bb:01  up
-  nobody heard: the switch does not speak LLDP on this port, or less often than the 35 s listened
+  no neighbour: the switch does not send LLDP on this port, or not within the 35 s of listening
 ens5  52:54:00:aa:bb:01  NO CARRIER
-  nobody heard: no carrier; cable, module or the switch's port
+  no neighbour: no carrier; check the cable, the module and the switch's port
 ens6  52:54:00:aa:bb:01  DOWN
-  nobody heard: the port is switched off here (ip link set ens6 up)
+  no neighbour: the interface is down (ip link set ens6 up)
 ";
         assert_eq!(render(&Neighbourhood { schema_version: 1, listened_ms: 35012, ports }), expected);
     }

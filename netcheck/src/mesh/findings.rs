@@ -34,12 +34,12 @@ pub struct HostFindings {
     pub unprobed: Vec<Unprobed>,
 }
 
-/// What is not the address of one host: unspecified, loopback, multicast, broadcast or no address at all. Told as lost.
+/// What is not the address of one host: unspecified, loopback, multicast, broadcast or no address at all. Reported as lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unprobed {
     /// As it came, without its prefix: any text.
     pub text: String,
-    /// Our interfaces whose path MTU to it is told as failed.
+    /// Our interfaces whose path MTU to it is reported as failed.
     pub failed_mtus: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn findings(hosts: &[RemoteHost], outcome: &Outcome) -> Findings {
         }
     }
 
-    // What is no address can't pass, whatever the MTU: the address is judged first.
+    // What is not an address can't pass, whatever the MTU: the address is judged first.
     let all: Vec<_> = outcome.plan.interfaces.iter().map(|interface| interface.name.clone()).collect();
     let unprobed = |odd: &OddAddress| Unprobed {
         text: odd.text.clone(),

@@ -46,10 +46,10 @@ pub enum Error {
     /// The request can't be carried out.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop of the probes")]
@@ -58,8 +58,8 @@ pub enum Error {
 
 /// Probes every address of `hosts` and reports what came back, in the service's terms.
 ///
-/// Blocks for about `count * interval` when all answer, and `timeout` longer when some do not. Runs an event loop of its own
-/// on this thread and in this thread's network namespace; not to be called from within another one. Needs `CAP_NET_RAW`,
+/// Blocks for about `count * interval` when all answer, and `timeout` longer when some do not. Runs its own event loop on
+/// this thread and in this thread's network namespace; must not be called from within another one. Needs `CAP_NET_RAW`,
 /// and leaves the thread without any capability.
 pub fn connectivity(hosts: &[ConnectivityCheckHost], options: &MeshOptions) -> Result<ConnectivityReport, Error> {
     Ok(measure(hosts, options)?.report())

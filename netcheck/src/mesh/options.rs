@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_kept() {
+    fn ranges_are_checked() {
         assert_eq!(MeshOptions::default().check(), Ok(()));
         let none = MeshOptions { count: 0, ..MeshOptions::default() };
         assert_eq!(none.check().unwrap_err().to_string(), "the number of probes is 0, but must be from 1 to 100");

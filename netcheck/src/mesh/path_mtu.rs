@@ -44,7 +44,7 @@ impl SizeSearch {
         Self { passes, fails, asked: Vec::new(), reported: None, begun: false }
     }
 
-    /// Books the word of a hop; the first counts.
+    /// Records the report of a hop; the first counts.
     pub(super) fn report(&mut self, hop: IpAddr, mtu: u32) {
         self.reported.get_or_insert(TooBig { hop, mtu });
     }

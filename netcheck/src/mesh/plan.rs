@@ -15,7 +15,7 @@ const MAX_PACKETS: usize = 1_000_000;
 const ORDINARY_MTU: u32 = 1500;
 /// Echoes of each size in an MTU check.
 pub(crate) const MTU_PROBES: u16 = 3;
-/// Payload of an ordinary echo, as everybody's `ping` has it.
+/// Payload of an ordinary echo, the default of `ping`.
 pub(crate) const ECHO_PAYLOAD_BYTES: usize = 56;
 
 /// An IPv4 neighbour to ask for.
@@ -106,7 +106,7 @@ pub(crate) fn plan(
         if ours.contains(&target) {
             // As with `ping`. The service links two hosts only if every address answers, and there are addresses that
             // all hosts have: those of their BMC's virtual network cards. Who else holds one, ARP and NDP tell.
-            tracing::warn!(address = %target, "a remote host claims an address of ours; our own kernel answers its echo");
+            tracing::warn!(address = %target, "a remote host claims an address of this host; our own kernel answers its echo");
         }
         plan.echoes.push(target);
         for (position, interface) in outgoing.iter().enumerate() {

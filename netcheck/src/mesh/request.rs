@@ -50,8 +50,8 @@ pub(crate) fn from_json(json: &[u8]) -> Result<Vec<ConnectivityCheckHost>, Reque
     elements.into_iter().enumerate().map(host).collect()
 }
 
-/// Turns a request into hosts whose addresses can be probed. Those that can't are told apart, with a warning: one odd address
-/// in one host's inventory must not keep the service from hearing of all others.
+/// Turns a request into hosts whose addresses can be probed. Those that can't are listed apart, with a warning: one odd
+/// address in one host's inventory must not hide all others from the service.
 pub(crate) fn parse(hosts: &[ConnectivityCheckHost]) -> Vec<RemoteHost> {
     hosts.iter().map(parse_host).collect()
 }
@@ -72,7 +72,7 @@ fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
                 continue;
             }
             let (nic, text) = (shorten(&nic.name), shorten(text));
-            tracing::warn!(host = %host.host_id, ?nic, address = ?text, "not the address of one host: not probed, told as lost");
+            tracing::warn!(host = %host.host_id, ?nic, address = ?text, "not a unicast address: not probed, reported as lost");
             odd.insert(OddAddress { text: plain.to_owned(), is_address: address.is_some() });
         }
     }
@@ -81,7 +81,7 @@ fn parse_host(host: &ConnectivityCheckHost) -> RemoteHost {
     RemoteHost { id: host.host_id, macs, addresses, odd: odd.into_iter().collect() }
 }
 
-/// Probing such an address would ask everybody, or ourselves, and pass the answer off as the host's.
+/// Probing such an address would ask every station, or ourselves, and pass the answer off as the host's.
 fn is_unicast(address: &IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || broadcast)
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_addresses_are_told_apart_and_keep_nobody_from_the_others() {
+    fn odd_addresses_are_listed_apart_and_the_others_are_probed() {
         let bad = ["::1", "0.0.0.0", "127.0.0.1/8", "224.0.0.5", "255.255.255.255", "::", "ff02::1"];
         let none = ["10.0.0.256/24", "", "fe80::1%ens3", "10.0.0.256"];
         let hosts = parse(&request("", &[&bad[..], &["10.0.0.1"], &none].concat()));

@@ -27,7 +27,7 @@ use tokio::{
     time::{sleep, sleep_until, timeout_at},
 };
 
-/// A neighbour that takes longer is no neighbour.
+/// A neighbour that takes longer does not count as one.
 const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to look whether all have answered.
 const POLL: Duration = Duration::from_millis(20);
@@ -108,7 +108,7 @@ pub(crate) async fn run(plan: Plan, options: &MeshOptions) -> Result<Outcome, Er
         mesh.search_paths().await;
     };
     if timeout_at(deadline.into(), work).await.is_err() {
-        tracing::warn!(deadline = ?options.deadline, "the check was cut short; what is known so far is reported");
+        tracing::warn!(deadline = ?options.deadline, "the deadline was reached; reporting what is known so far");
         // Answers that have arrived already are yet to be read.
         sleep(POLL).await;
         let since = Instant::now().checked_sub(options.timeout);

@@ -1,8 +1,8 @@
 //! Sends the probes of a plan.
 //!
-//! Probes go out in rounds (the first probe of all addresses, then the second, ...), so a check that is cut short has asked
-//! everybody about equally often. Within a round they are spread over the interval, in an order of this check's own: when
-//! many hosts are told to check each other at the same moment, no address is asked by all of them at once.
+//! Probes go out in rounds (the first probe of all addresses, then the second, ...), so a check that is cut short has
+//! asked all addresses about equally often. Within a round they are spread over the interval, in an order of this check's
+//! own: when many hosts check each other at the same moment, no address is asked by all of them at once.
 
 use super::{
     MeshOptions,

@@ -55,7 +55,7 @@ fn render_host(host: &HostFindings) -> String {
     }
     for unprobed in &host.unprobed {
         let text: String = printable(unprobed.text.as_bytes()).chars().take(39).collect();
-        line(&text, "echo", "NOT SENT: not the address of one host".to_owned());
+        line(&text, "echo", "NOT SENT: not a unicast address".to_owned());
     }
     if host.unprobed.is_empty() && host.responders.is_empty() && host.echoes.is_empty() && host.mtus.is_empty() {
         text.push_str("  nothing to probe\n");
@@ -119,7 +119,7 @@ mod tests {
              {column}MTU   9000 from a DOES NOT PASS\n\
              {column}MTU   9000 from a DOES NOT PASS, 1400 does\n\
              {column}MTU   9000 from a DOES NOT PASS, 1400 does (10.0.0.254 says 1500)\n\
-             \x20 \u{fffd}[2J{odd}  echo  NOT SENT: not the address of one host\n\
+             \x20 \u{fffd}[2J{odd}  echo  NOT SENT: not a unicast address\n\
              \nhost 00000000-0000-0000-0000-000000000000\n  nothing to probe\n"
         );
         assert_eq!(text, expected);

@@ -25,7 +25,7 @@ impl Stamp {
 /// What became of one echo.
 #[derive(Clone, Copy, Debug)]
 enum Echo {
-    /// Not sent yet, or cut off before it could be told lost.
+    /// Not sent yet, or cut off before it could count as lost.
     Idle,
     /// Our own device did not take it: no fault of the network.
     Refused,
@@ -57,8 +57,8 @@ impl EchoTally {
 
     /// Books an answer; `kernel` is the kernel's time of arrival. A second answer, or one to nothing, changes nothing.
     ///
-    /// The kernel's time leaves our own scheduling out, but is of the wall clock, which somebody may be setting right now:
-    /// it counts only if it lies between sending and now.
+    /// The kernel's time leaves our own scheduling out, but is of the wall clock, which may be set at this moment: it
+    /// counts only if it lies between sending and now.
     pub(super) fn answered(&mut self, sequence: u16, now: Instant, kernel: Option<SystemTime>) {
         let Some(echo) = self.0.get_mut(usize::from(sequence)) else { return };
         let Echo::Sent(at) = *echo else { return };
@@ -181,7 +181,7 @@ impl Responders {
         std::mem::replace(&mut self.too_many, true)
     }
 
-    /// Whether the host itself has answered, or anybody if its MACs are not known.
+    /// Whether the host itself has answered, or any station if its MACs are not known.
     pub(super) fn is_found(&self) -> bool {
         if self.expected.is_empty() { !self.macs.is_empty() } else { !self.expected.is_disjoint(&self.macs) }
     }

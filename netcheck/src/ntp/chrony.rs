@@ -30,7 +30,7 @@ pub struct Listed {
 #[derive(Debug, thiserror::Error)]
 pub enum ChronydError {
     /// Neither socket leads to a chronyd.
-    #[error("no chronyd answers ({0})")]
+    #[error("chronyd does not answer ({0})")]
     NotReached(Attempts),
     #[error("chronyd was timed out after {} seconds: no answer to {requests} {command} requests at {place}{}", waited.as_secs(), and_seen(*seen))]
     Silent {
@@ -53,7 +53,7 @@ pub enum ChronydError {
 }
 
 fn and_seen(seen: Option<ReplyError>) -> String {
-    seen.map_or_else(String::new, |seen| format!("; what came last was {seen}"))
+    seen.map_or_else(String::new, |seen| format!("; last received: {seen}"))
 }
 
 /// What was tried, with what came of it.
@@ -172,7 +172,7 @@ impl Chronyd {
         now + self.deadline.saturating_duration_since(now) / shares
     }
 
-    /// Adds a server that is polled in quick succession at first. Nothing changes when it is there already.
+    /// Adds a server that is polled in quick succession at first. Nothing changes when it exists already.
     pub(super) fn add(&mut self, name: ServerName, until: Instant) -> Result<(), ChronydError> {
         match self.ask(&Request::AddServer(name), until) {
             Err(ChronydError::Reply { reply: ReplyError::Refused(Status::SOURCE_KNOWN), .. }) => Ok(()),
@@ -186,7 +186,7 @@ impl Chronyd {
             return None;
         }
         self.ask_if_there(request, until).unwrap_or_else(|error| {
-            tracing::warn!(%error, "chronyd does not tell all of its sources or its clock");
+            tracing::warn!(%error, "chronyd does not report all of its sources or its clock");
             None
         })
     }
@@ -265,7 +265,7 @@ impl Chronyd {
 
     fn failure(&mut self, command: &'static str, error: io::Error) -> ChronydError {
         match self.link {
-            // Only now does UDP tell that nobody listens.
+            // Only now does UDP report that nothing listens.
             Link::Udp(_) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let mut attempts = std::mem::take(&mut self.failed);
                 attempts.0.push((self.place.clone(), error));

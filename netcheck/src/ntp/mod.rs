@@ -30,14 +30,14 @@ use std::{
 pub struct NtpOptions {
     /// chronyd's Unix socket, which takes commands.
     pub chrony_socket: PathBuf,
-    /// Its UDP socket, which tells its sources.
+    /// Its UDP socket, which reports its sources.
     pub chrony_udp: SocketAddr,
     pub resolv_conf: PathBuf,
     /// Names known without asking.
     pub hosts: PathBuf,
     /// For the whole check.
     pub deadline: Duration,
-    /// For all lookups of names at once: names are dear to people, but the check does not fail for want of them.
+    /// For all lookups of names at once: names are useful to people, but the check does not fail without them.
     pub name_timeout: Duration,
     /// For all servers asked directly at once, lookups of their names included.
     pub server_timeout: Duration,
@@ -72,16 +72,16 @@ pub enum Error {
     /// The host's resolver settings can't be read.
     #[error(transparent)]
     Names(#[from] ReadError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     /// chronyd could not be asked.
     #[error(transparent)]
     Chronyd(#[from] ChronydError),
-    /// No chronyd, and nobody to ask instead.
+    /// No chronyd, and no server to ask instead.
     #[error(
-        "no chronyd answers ({0}), so nothing keeps this host's clock right: start it (systemctl start chronyd), or name \
-         servers to compare the clock with"
+        "chronyd does not answer ({0}), so nothing synchronises this host's clock: start it (systemctl start chronyd), or \
+         name servers to compare the clock with"
     )]
     NoChronyd(Attempts),
     /// A request of our own could not be sent.
@@ -167,7 +167,7 @@ fn ask_all(servers: &[String], resolver: &Resolver, options: &NtpOptions) -> Res
     Ok(servers.iter().cloned().zip(offsets).collect())
 }
 
-/// In the order of `names`; none for a name that has none, or of which nobody says so in time.
+/// In the order of `names`; none for a name that has none, or that no server resolves in time.
 fn addresses(names: &[String], resolver: &Resolver, limit: Duration) -> Vec<Vec<IpAddr>> {
     let all =
         |answer: Answer| answer.v4.into_iter().map(IpAddr::V4).chain(answer.v6.into_iter().map(IpAddr::V6)).collect();
@@ -193,7 +193,7 @@ fn with_chronyd(
         let Some(server) = ServerName::new(name) else { continue };
         let until = chronyd.share(missing.len() - number);
         if let Err(error) = chronyd.add(server, until) {
-            tracing::warn!(source = %name, %error, "chronyd did not take a source of time");
+            tracing::warn!(source = %name, %error, "chronyd did not accept a time source");
         }
     }
     if !missing.is_empty() {
@@ -231,8 +231,8 @@ impl Findings {
     /// The step's reply.
     ///
     /// Of chronyd's sources the servers with an address, as `chronyc sources` lists them. Of servers asked directly, one that
-    /// told the time is `not_combined`: good, but not what the clock follows, for without a chronyd it follows nothing. To say
-    /// `synced` would let an installation go on with a clock that nobody keeps.
+    /// told the time is `not_combined`: good, but not what the clock follows, for without a chronyd it follows nothing.
+    /// To say `synced` would let an installation continue with a clock that is not maintained.
     pub fn response(&self) -> NtpSynchronizationResponse {
         let ntp_sources = match self {
             Self::Chronyd(findings) => findings.sources.iter().filter_map(ChronySource::reply).collect(),

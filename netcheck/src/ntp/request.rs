@@ -9,7 +9,7 @@ const MAX_SOURCES: usize = 64;
 /// Why a request can't be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    #[error("the request is not one of ntp-synchronizer, {{\"ntp_source\": \"NAMES\"}}")]
+    #[error("the request is not an ntp-synchronizer request, {{\"ntp_source\": \"NAMES\"}}")]
     Document { source: serde_json::Error },
     /// The text the service knows (docs/compatibility.md#ntp-synchronizer).
     #[error("Invalid NTP source: {source_name}")]
@@ -28,7 +28,7 @@ pub fn from_json(document: &[u8]) -> Result<Vec<String>, RequestError> {
     }
 }
 
-/// Names and addresses only: they go on to chronyd and to DNS.
+/// Names and addresses only: they are passed to chronyd and to DNS.
 pub(super) fn check(sources: &[String]) -> Result<(), RequestError> {
     if sources.len() > MAX_SOURCES {
         return Err(RequestError::TooMany { found: sources.len() });
@@ -66,7 +66,7 @@ mod tests {
         for bad in ["{}", "[]", r#"{"ntp_source":null}"#, ""] {
             assert_eq!(
                 list(bad),
-                Err("the request is not one of ntp-synchronizer, {\"ntp_source\": \"NAMES\"}".to_owned()),
+                Err("the request is not an ntp-synchronizer request, {\"ntp_source\": \"NAMES\"}".to_owned()),
                 "{bad}"
             );
         }

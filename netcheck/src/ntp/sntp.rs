@@ -176,7 +176,7 @@ async fn ask(address: SocketAddr, deadline: Instant) -> Result<Offset, Failure> 
     let unspecified: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((unspecified, 0)).await.map_err(Failure::Socket)?;
-    // From now on the kernel lets nobody else's packets through, and tells of refusals.
+    // From now on the kernel delivers only this server's packets, and reports refusals.
     socket.connect(address).await.map_err(Failure::Socket)?;
     let mut best: Option<Offset> = None;
     loop {
@@ -211,14 +211,14 @@ async fn exchange(socket: &UdpSocket, until: Instant) -> Result<Option<(Packet, 
     let nonce = RandomState::new().hash_one(Instant::now().into_std());
     let (sent, clock) = (Timestamp::from_system(SystemTime::now()), Instant::now());
     socket.send(&Packet::request(nonce).encode()).await.map_err(Failure::Socket)?;
-    // Extensions may follow, which we do not read.
+    // Extensions may follow; they are not read.
     let mut buffer = [0; PACKET_BYTES];
     loop {
         let length = match timeout_at(until, socket.recv(&mut buffer)).await {
             Err(_elapsed) => return Ok(None),
             Ok(received) => received.map_err(Failure::Socket)?,
         };
-        // Somebody may set the clock meanwhile; this one only counts.
+        // The clock may be set meanwhile; this one only counts.
         let received = sent.after(clock.elapsed());
         let Some(packet) = Packet::decode(&buffer[..length]) else { continue };
         match packet.sample(nonce, sent, received) {

@@ -15,11 +15,11 @@ use std::{
 
 static SOCKETS: AtomicU32 = AtomicU32::new(0);
 
-/// A datagram socket connected to chronyd's, with a name of its own beside it, where chronyd sends its replies. The name is
+/// A datagram socket connected to chronyd's, with its own name beside it, where chronyd sends its replies. The name is
 /// removed at the end.
 ///
 /// Only chronyd's own user may enter that directory. The thread becomes this user as far as files go, and itself again at the
-/// end: so the name can be removed by a thread that has lost all its capabilities, and none need be kept for it. To be
+/// end: so the name can be removed by a thread that has lost all its capabilities, and none must be retained for it. To be
 /// dropped on the thread that made it.
 #[derive(Debug)]
 pub(super) struct ClientSocket {
@@ -49,9 +49,9 @@ impl ClientSocket {
 struct Name(PathBuf);
 
 impl Name {
-    /// chronyd may run as another user than the directory's owner; nobody else can enter.
+    /// chronyd may run as another user than the directory's owner; no other user can enter.
     ///
-    /// Whoever may write there could put a link in the socket's place: it is not followed.
+    /// A user who may write there could put a link in the socket's place: it is not followed.
     fn let_everybody_write(&self) -> io::Result<()> {
         let everybody = Mode::from_bits_truncate(0o666);
         Ok(fchmodat(AT_FDCWD, &self.0, everybody, FchmodatFlags::NoFollowSymlink)?)
@@ -61,7 +61,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "a socket's name could not be removed");
+            tracing::warn!(path = %self.0.display(), %error, "could not remove a socket");
         }
     }
 }

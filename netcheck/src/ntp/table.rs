@@ -71,7 +71,7 @@ fn chrony_row(source: &ChronySource) -> [String; 6] {
 
 fn of_servers(measured: &Measured) -> String {
     let mut text = match &measured.no_chronyd {
-        Some(attempts) => format!("no chronyd answers ({attempts}): nothing keeps this host's clock right\n"),
+        Some(attempts) => format!("chronyd does not answer ({attempts}): nothing synchronises this host's clock\n"),
         None => String::new(),
     };
     let mut problems = String::new();
@@ -115,7 +115,7 @@ fn span(seconds: f64) -> String {
 }
 
 fn columns<const N: usize>(heading: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    // Names come from the network and from whoever answers as chronyd.
+    // Names come from the network and from the process that answers as chronyd.
     let rows = std::iter::once(heading.map(str::to_owned)).chain(rows);
     let rows: Vec<_> = rows.map(|row| row.map(|cell| printable(cell.as_bytes()))).collect();
     kernel::columns(&rows, &[], "  ")

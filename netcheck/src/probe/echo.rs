@@ -202,7 +202,7 @@ struct Arrival {
 
 fn receive_once(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Arrival> {
     let mut result = receive_with(fd, buffer, MsgFlags::empty());
-    // Each error of a packet sent is told twice: here, and in the queue.
+    // Each error of a packet sent is reported twice: here, and in the queue.
     for _ in 0..PENDING_ERRORS {
         match result {
             Err(Errno::EAGAIN) => break,

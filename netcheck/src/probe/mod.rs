@@ -67,7 +67,7 @@ impl fmt::Display for SocketName {
     }
 }
 
-/// Why a probe socket can't be had.
+/// Why a probe socket can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// The kernel refuses such sockets to us.

@@ -22,7 +22,7 @@ use tokio::{
 pub(crate) enum PacketProtocol {
     /// Replies only.
     Arp,
-    /// Requests too: also who asks has an address (RFC 5227 §2.1.1).
+    /// Requests too: a station that asks has an address (RFC 5227 §2.1.1).
     ArpOfAnyKind,
     Ndp,
     /// What DHCP servers send, also to a hardware address that is not the interface's own.
@@ -108,13 +108,13 @@ const LLDP_ADVERTISEMENTS: [Instruction; 6] = [
     statement(RETURN, 0),
 ];
 
-/// The groups LLDP is sent to: nearest bridge, nearest bridge that is no repeater, nearest customer bridge
+/// The groups LLDP is sent to: nearest bridge, nearest bridge that is not a repeater, nearest customer bridge
 /// (IEEE 802.1AB-2016 table 7-1).
 const LLDP_GROUPS: [Mac; 3] =
     [Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), Mac([1, 0x80, 0xc2, 0, 0, 3]), Mac([1, 0x80, 0xc2, 0, 0, 0])];
 
 /// Where IPv6 advertisements to all nodes go (RFC 2464 §7), such as those to a question that names no asker (RFC 4861
-/// §7.2.4). Where IPv6 is switched off nobody else has the card let them in.
+/// §7.2.4). Where IPv6 is disabled nothing else makes the card accept them.
 const ALL_NODES: Mac = Mac([0x33, 0x33, 0, 0, 0, 1]);
 
 /// A socket that speaks one protocol on one interface.
@@ -201,7 +201,7 @@ impl PacketSocket {
     }
 }
 
-/// What the interface is to let in besides what is for itself and for everybody.
+/// What the interface must accept besides unicast to itself and broadcasts.
 fn memberships(protocol: PacketProtocol, interface: &Interface) -> Vec<Membership> {
     match protocol {
         PacketProtocol::Arp | PacketProtocol::ArpOfAnyKind => Vec::new(),

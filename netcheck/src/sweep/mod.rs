@@ -1,9 +1,10 @@
-//! `free-network-addresses` (docs/compatibility.md#free-network-addresses): which addresses of a network nobody answers for.
+//! `free-network-addresses` (docs/compatibility.md#free-network-addresses): which addresses of a network no station
+//! answers for.
 //!
 //! Every address is asked for by ARP, at one pace for all networks. The first question is a probe (RFC 5227: no sender
-//! address), from which no station learns anything and which no proxy answers. Who is silent is asked once more, from our own
-//! address: there are stations that ignore probes, and switches that drop them, and either question may get lost. So an
-//! address is free when nobody, proxies included, answered the question every host would ask.
+//! address), from which no station learns anything and which no proxy answers. Silent addresses are asked for once more,
+//! from our own address: there are stations that ignore probes, and switches that drop them, and either question may get
+//! lost. So an address is free when no station, proxies included, answered the question every host would ask.
 //!
 //! The last answers have 0.3 s, and a second where any came that the first question had not brought: that is how proxies
 //! answer, and Linux's takes its time.
@@ -49,7 +50,7 @@ impl Default for SweepOptions {
     }
 }
 
-/// An address that somebody has.
+/// An address in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupied {
     pub address: Ipv4Addr,
@@ -114,10 +115,10 @@ pub enum Error {
     /// No network of the request can be swept from here.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A probe socket can't be had.
+    /// A probe socket can't be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The thread would not let go of its capabilities.
+    /// The thread could not drop its capabilities.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
     #[error("cannot start the event loop of the probes")]
@@ -126,7 +127,7 @@ pub enum Error {
     #[error("cannot ask for {address} on {interface}")]
     Refused { address: Ipv4Addr, interface: String, source: io::Error },
     #[error(
-        "the sweep was not done after {deadline:?} ({done} of {total} addresses in round {round} of 2); allow it more time or more packets per second"
+        "the sweep did not finish within {deadline:?} ({done} of {total} addresses in round {round} of 2); allow it more time or more packets per second"
     )]
     Deadline {
         deadline: Duration,
@@ -140,9 +141,9 @@ pub enum Error {
 /// Asks for every address of `networks`; the findings are in their order. Networks that can't be asked (no interface on them,
 /// no link, or none any more) are left out with a warning; it is an error when none is left.
 ///
-/// Blocks for `2 * addresses / packets_per_second` and 0.4 s, or 1.1 s. `progress` is called now and then, several times a second.
-/// Runs an event loop of its own on this thread and in this thread's network namespace; not to be called from within another
-/// one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
+/// Blocks for `2 * addresses / packets_per_second` and 0.4 s, or 1.1 s. `progress` is called now and then, several times a
+/// second. Runs its own event loop on this thread and in this thread's network namespace; must not be called from within
+/// another one. Needs `CAP_NET_RAW`, and leaves the thread without any capability.
 pub fn sweep(
     networks: &[Network],
     options: &SweepOptions,

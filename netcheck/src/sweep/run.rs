@@ -29,7 +29,7 @@ const ROUNDS: u8 = 2;
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Time to answer the last.
 const LAST_ANSWER: Duration = Duration::from_millis(300);
-/// Time to answer the last where somebody answers late: what answers for others in Linux takes up to 0.8 s (arp(7),
+/// Time to answer the last where answers come late: what answers for others in Linux takes up to 0.8 s (arp(7),
 /// `proxy_delay`).
 const LATE_ANSWER: Duration = Duration::from_secs(1);
 /// Wait for our own queues.
@@ -46,14 +46,14 @@ struct Sweep {
     progress: Cell<Progress>,
 }
 
-/// What is known of one network. Bounded by its size, whoever answers what how often.
+/// What is known of one network. Bounded by its size, whatever answers come.
 struct Tally {
-    /// One a question sent: nobody is believed who answers before.
+    /// Set once a question was sent: earlier answers are ignored.
     asked: Vec<bool>,
     stations: BTreeMap<Ipv4Addr, Vec<Mac>>,
     /// Why the network can't be asked any more: who was not asked is not free.
     refused: Option<Error>,
-    /// Whether somebody answered who had not when the second round began.
+    /// Whether a station answered that had not when the second round began.
     late: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The doctor among broken networks: each break is found, named as the cause, and told how to repair.
+//! The doctor among broken networks: each break is found and named as the cause, with its repair.
 
 // Clippy takes only functions marked #[test] for tests, not what they call.
 #![allow(clippy::unwrap_used)]
@@ -53,12 +53,12 @@ fn a_sound_way_is_passed_from_link_to_service() {
     let seen = [
         format!("ens3 ({OUR_MAC}) is up"),
         "10.0.0.1/24 on ens3".to_owned(),
-        format!("{GATEWAY} on ens3 ({GATEWAY_MAC}) answers; it is the way to the service {SERVICE}"),
-        "nobody else on the segment has an address of ours".to_owned(),
-        format!("{NAME} is {SERVICE}, by {NAME_SERVER}"),
+        format!("{GATEWAY} on ens3 ({GATEWAY_MAC}) answers; it is the next hop to the service {SERVICE}"),
+        "no other station on the segment has an address of ours".to_owned(),
+        format!("{NAME} is {SERVICE}, from {NAME_SERVER}"),
         time.seen.clone(),
         "not needed: none is set".to_owned(),
-        format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until),
+        format!("certificate of CN={NAME}, issued by CN=Lab CA, valid until {}", certificate.until),
         "the service answers; its release is v2.40.0".to_owned(),
     ];
     assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
@@ -74,7 +74,7 @@ fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
     let (Some(_service), Some(_names)) = (lab.tls_service(&certificate), lab.name_server()) else { return };
     let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None };
     for (host, dns) in [
-        (NAME.to_owned(), format!("{NAME} is {SERVICE_V6}, by {NAME_SERVER_V6}")),
+        (NAME.to_owned(), format!("{NAME} is {SERVICE_V6}, from {NAME_SERVER_V6}")),
         (format!("[{SERVICE_V6}]"), format!("not needed: {SERVICE_V6} is an address")),
     ] {
         let url = format!("https://{host}");
@@ -82,12 +82,12 @@ fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
         let seen = [
             format!("ens3 ({OUR_MAC}) is up"),
             "2001:db8:1::1/64 on ens3".to_owned(),
-            format!("{GATEWAY_V6} on ens3 ({GATEWAY_MAC}) answers; it is the way to the service {SERVICE_V6}"),
-            "nobody else on the segment has an address of ours".to_owned(),
+            format!("{GATEWAY_V6} on ens3 ({GATEWAY_MAC}) answers; it is the next hop to the service {SERVICE_V6}"),
+            "no other station on the segment has an address of ours".to_owned(),
             dns,
-            "right to about a second by the date of the service's answer".to_owned(),
+            "right to about a second, according to the date of the service's answer".to_owned(),
             "not needed: none is set".to_owned(),
-            format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until),
+            format!("certificate of CN={NAME}, issued by CN=Lab CA, valid until {}", certificate.until),
             "the service answers; its release is v2.40.0".to_owned(),
         ];
         assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
@@ -101,8 +101,9 @@ fn an_ipv6_gateway_that_is_silent() {
     let Some(lab) = Lab::of_ipv6() else { return };
     lab.us.namespace.ip("-6 route replace default via fe80::fd dev ens3");
     let report = lab.diagnose(&lab.options(&format!("http://[{SERVICE_V6}]:8090")));
-    let seen = format!("fe80::fd on ens3, the way to the service {SERVICE_V6}, answers neither ARP or NDP nor ping");
-    let next = "see that fe80::fd is the right gateway for this network, that it runs, and that ens3 is on its VLAN";
+    let seen =
+        format!("fe80::fd on ens3, the next hop to the service {SERVICE_V6}, answers neither ARP or NDP nor ping");
+    let next = "check that fe80::fd is the right gateway for this network, that it is up, and that ens3 is on its VLAN";
     assert_cause(&report, &broken(Station::Gateway, Code::GatewaySilent, &seen, next));
 }
 
@@ -111,20 +112,20 @@ fn no_carrier() {
     let Some(lab) = Lab::new() else { return };
     lab.segment.unplug(&lab.us);
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
-    let skipped = |station| format!("{station:<9}  -       not looked at, because of link\n");
+    let skipped = |station| format!("{station:<9}  -       not checked, because of link\n");
     let expected = format!(
-        "link       BROKEN  ens3 ({OUR_MAC}) is switched on but has no carrier\n\
-         {:19}-> plug the cable of ens3 in at both ends, and see that the switch port is on and has the same speed\n\
+        "link       BROKEN  ens3 ({OUR_MAC}) is up but has no carrier\n\
+         {:19}-> check the cable of ens3 at both ends, and that the switch port is enabled at the same speed\n\
          {}\n\
-         The service at http://203.0.113.7:8090 cannot be reached. The first break is at: link.\n",
+         The service at http://203.0.113.7:8090 cannot be reached. First failure: link.\n",
         "",
         ["address", "gateway", "duplicate", "dns", "time", "proxy", "tls", "service"].map(skipped).concat(),
     );
     assert_eq!(report.to_text(), expected);
     lab.us.namespace.ip("link set ens3 down");
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
-    let seen = format!("ens3 ({OUR_MAC}) is switched off");
-    let next = "switch it on (`ip link set ens3 up`), and see why the network configuration does not";
+    let seen = format!("ens3 ({OUR_MAC}) is down");
+    let next = "set it up (`ip link set ens3 up`), and find out why the network configuration does not";
     assert_cause(&report, &broken(Station::Link, Code::SwitchedOff, &seen, next));
 }
 
@@ -133,8 +134,8 @@ fn no_address() {
     let Some(lab) = Lab::new() else { return };
     lab.us.namespace.ip("address del 10.0.0.1/24 dev ens3");
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
-    let seen = "only link-local: fe80::5054:ff:feaa:bb01/64 on ens3; nobody has given us an address (DHCP failed)";
-    let next = "see that a DHCP server answers on the network of ens3 (right switch port and VLAN?), or give ens3 a fixed address";
+    let seen = "only link-local: fe80::5054:ff:feaa:bb01/64 on ens3; no address was assigned (DHCP failed)";
+    let next = "check that a DHCP server answers on the network of ens3 (right switch port and VLAN?), or give ens3 a static address";
     assert_cause(&report, &broken(Station::Address, Code::LinkLocalOnly, seen, next));
 }
 
@@ -143,15 +144,16 @@ fn no_gateway() {
     let Some(lab) = Lab::new() else { return };
     lab.us.namespace.ip("route del default");
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
-    let seen = "there is no route to the service 203.0.113.7, and no default route that would lead there";
-    let next = "a default route comes with the DHCP lease or a router's advertisement, or from the network configuration: see \
-                why there is none (`ip route add default via GATEWAY` is a first aid)";
+    let seen = "no route to the service 203.0.113.7, and no default route";
+    let next = "a default route comes from DHCP, a router advertisement or the network configuration: find out why it is \
+                missing (`ip route add default via GATEWAY` helps until the next boot)";
     assert_cause(&report, &broken(Station::Gateway, Code::NoRoute, seen, next));
 
     lab.us.route("default", "10.0.0.253");
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
-    let seen = "10.0.0.253 on ens3, the way to the service 203.0.113.7, answers neither ARP or NDP nor ping";
-    let next = "see that 10.0.0.253 is the right gateway for this network, that it runs, and that ens3 is on its VLAN";
+    let seen = "10.0.0.253 on ens3, the next hop to the service 203.0.113.7, answers neither ARP or NDP nor ping";
+    let next =
+        "check that 10.0.0.253 is the right gateway for this network, that it is up, and that ens3 is on its VLAN";
     assert_cause(&report, &broken(Station::Gateway, Code::GatewaySilent, seen, next));
 }
 
@@ -162,8 +164,8 @@ fn an_address_held_twice() {
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
     let seen = format!("10.0.0.1 of ens3 is also held by {OTHER_MAC}");
     let next = format!(
-        "answers to us go to the other station at times: find {OTHER_MAC} in the switch's table and give one of the two another \
-         address"
+        "replies to us may go to the other station: find {OTHER_MAC} in the switch's table and change the address of one \
+         of them"
     );
     assert_cause(&report, &broken(Station::Duplicate, Code::DuplicateAddress, &seen, &next));
 }
@@ -181,7 +183,7 @@ fn a_name_server_that_is_silent() {
     let report = lab.diagnose(&options);
     let seen = format!("{NAME} can't be resolved: {NAME_SERVER}: no answer in time");
     let next = format!(
-        "see that {NAME_SERVER} is the right name server (from {}), that it runs, and that UDP port 53 is open to it",
+        "check that {NAME_SERVER} is the right name server (from {}), that it runs, and that UDP port 53 is open to it",
         lab.path("resolv.conf").display()
     );
     assert_cause(&report, &broken(Station::Dns, Code::ServerSilent, &seen, &next));
@@ -203,16 +205,14 @@ fn names_that_do_not_resolve_for_other_reasons() {
     let seen = format!(
         "the name no.example.com does not exist: {NAME_SERVER} knows none of no.example.com., no.example.com.lab.example.com."
     );
-    let next =
-        format!("correct the host in the URL, or add it to the zone; the search list of {conf} may be the wrong one");
+    let next = format!("correct the host in the URL, or add it to the zone; the search list of {conf} may be wrong");
     assert_cause(&report, &broken(Station::Dns, Code::NoSuchName, &seen, &next));
 
     fs::write(&options.resolv_conf, "search lab.example.com\n").unwrap();
     let report = lab.diagnose(&options);
-    let seen = format!("no.example.com can't be resolved: {conf} names no server (nameserver)");
-    let next = format!(
-        "a name server comes with the DHCP lease or from the network configuration; add `nameserver ADDRESS` to {conf}"
-    );
+    let seen = format!("no.example.com can't be resolved: {conf} has no nameserver line");
+    let next =
+        format!("a name server comes from DHCP or the network configuration; add `nameserver ADDRESS` to {conf}");
     assert_eq!(report.station(Station::Dns), Some(&broken(Station::Dns, Code::NoNameServer, &seen, &next)));
 }
 
@@ -228,19 +228,21 @@ fn a_clock_two_years_off_is_named_as_what_ails_the_certificate() {
         ..lab.options(&format!("https://{SERVICE}"))
     };
     let report = lab.diagnose(&options);
-    let seen = format!("our clock is 730 days behind by {TIME_SERVER}, so certificates look expired or not yet valid");
-    let next = "set the clock (`chronyc makestep`, or the firmware's set-up), and see that chronyd has a server it reaches; a \
-                clock that is wrong again after each start has an empty battery";
+    let seen = format!(
+        "our clock is 730 days behind according to {TIME_SERVER}, so certificates look expired or not yet valid"
+    );
+    let next = "set the clock (`chronyc makestep`, or in the firmware setup), and check that chronyd can reach a server; \
+                if it is wrong again after each start, replace the clock's battery";
     assert_cause(&report, &broken(Station::Time, Code::ClockBehind, &seen, next));
     let tls = report.station(Station::Tls).unwrap();
-    let (seen, ours) = tls.seen.rsplit_once("ours says ").unwrap();
+    let (seen, ours) = tls.seen.rsplit_once("now ").unwrap();
     assert_eq!(ours.len(), "2026-11-21 22:46:48Z".len(), "{ours}");
     let expected = format!(
-        "the certificate of CN={NAME}, by CN=Lab CA, is not yet valid by our clock: valid from {} to {}, ",
+        "the certificate of CN={NAME}, issued by CN=Lab CA, is not yet valid by our clock: valid from {} to {}, ",
         certificate.from, certificate.until
     );
     assert_eq!(seen, expected);
-    let next = "set the clock: it is 730 days behind, and by the true time the certificate is valid";
+    let next = "set the clock: it is 730 days behind; at the right time the certificate is valid";
     assert_eq!((tls.verdict, tls.code), (Verdict::Broken, Code::CertificateNotYetValid));
     assert_eq!(tls.next.as_deref(), Some(next));
 }
@@ -253,7 +255,7 @@ fn proxies_that_do_not_work() {
         Fake::saying(&lab.gateway, 3128, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
     let _stranger = Fake::saying(&lab.gateway, 22, "SSH-2.0-OpenSSH_9.2p1\r\n");
     let _refusing = Fake::saying(&lab.gateway, 3130, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
-    let without = format!("; without it {SERVICE}:8090 takes connections: add {SERVICE} to NO_PROXY");
+    let without = format!("; {SERVICE}:8090 accepts connections without it: add {SERVICE} to NO_PROXY");
     for (proxy, code, seen, next) in [
         (
             "http://203.0.113.8:3129",
@@ -264,13 +266,13 @@ fn proxies_that_do_not_work() {
         (
             "http://203.0.113.8:3128",
             Code::ProxyWantsPassword,
-            "http://203.0.113.8:3128 (HTTP_PROXY) wants a user and a password (407), and we have none",
-            "put them in HTTP_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
+            "http://203.0.113.8:3128 (HTTP_PROXY) requires a user and a password (407), and none are set",
+            "set them in HTTP_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
         ),
         (
             "http://user:secret@203.0.113.8:3128",
             Code::ProxyWantsPassword,
-            "http://203.0.113.8:3128 (HTTP_PROXY) does not accept our user and password (407)",
+            "http://203.0.113.8:3128 (HTTP_PROXY) rejects the user and password (407)",
             "correct them in HTTP_PROXY: http://USER:PASSWORD@203.0.113.8:3128, special characters as %XX",
         ),
         (
@@ -282,8 +284,8 @@ fn proxies_that_do_not_work() {
         (
             "http://203.0.113.8:3130",
             Code::ProxyRefuses,
-            "http://203.0.113.8:3130 (HTTP_PROXY) refuses to connect us to 203.0.113.7:8090 (403)",
-            "have the proxy allow requests to 203.0.113.7:8090; if it is not a proxy but a web server, correct HTTP_PROXY",
+            "http://203.0.113.8:3130 (HTTP_PROXY) refuses to connect to 203.0.113.7:8090 (403)",
+            "make the proxy allow requests to 203.0.113.7:8090; if it is a web server and not a proxy, correct HTTP_PROXY",
         ),
     ] {
         let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", proxy), ("NO_PROXY", "other.example.com")]);
@@ -299,7 +301,7 @@ fn proxies_that_do_not_work() {
     }
     // A web server takes a request in absolute form for its own.
     for (variable, seen) in [
-        ("HTTP_PROXY", "http://203.0.113.7:8090 (HTTP_PROXY) connects us to 203.0.113.7:8090"),
+        ("HTTP_PROXY", "http://203.0.113.7:8090 (HTTP_PROXY) connects to 203.0.113.7:8090"),
         ("HTTPS_PROXY", "not needed: none is set"),
     ] {
         let proxy = ProxyVariables::from_pairs(&[(variable, "http://203.0.113.7:8090")]);
@@ -310,7 +312,7 @@ fn proxies_that_do_not_work() {
     let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
     let report = lab.diagnose(&DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
     assert!(report.reachable);
-    let seen = "not needed: NO_PROXY excepts 203.0.113.7 from HTTP_PROXY";
+    let seen = "not needed: NO_PROXY excludes 203.0.113.7 from HTTP_PROXY";
     assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
 }
 
@@ -328,8 +330,8 @@ fn a_proxy_that_works() {
     let report = lab.diagnose(&options);
     assert!(report.reachable);
     let seen = |station| report.station(station).unwrap().seen.as_str();
-    assert_eq!(seen(Station::Proxy), "http://203.0.113.8:3128 (HTTPS_PROXY) connects us to 203.0.113.7:443");
-    let certificate = format!("certificate of CN={NAME}, by CN=Lab CA, valid until {}", certificate.until);
+    assert_eq!(seen(Station::Proxy), "http://203.0.113.8:3128 (HTTPS_PROXY) connects to 203.0.113.7:443");
+    let certificate = format!("certificate of CN={NAME}, issued by CN=Lab CA, valid until {}", certificate.until);
     assert_eq!(
         (seen(Station::Tls), seen(Station::Service)),
         (certificate.as_str(), "the service answers; its release is v2.40.0")
@@ -344,8 +346,8 @@ fn a_certificate_of_an_unknown_issuer() {
     let Some(_service) = lab.tls_service(&certificate) else { return };
     let options = lab.options(&format!("https://{SERVICE}"));
     let report = lab.diagnose(&options);
-    let seen = format!("the certificate of CN={NAME} is signed by CN=Lab CA, which we do not know");
-    let next = "give the CA certificate of CN=Lab CA as --ca-cert FILE (PEM), or have the service send its whole chain";
+    let seen = format!("the certificate of CN={NAME} is signed issued by CN=Lab CA, which is not a trusted CA");
+    let next = "pass the CA certificate of CN=Lab CA as --ca-cert FILE (PEM), or make the service send its full chain";
     assert_cause(&report, &broken(Station::Tls, Code::UnknownIssuer, &seen, next));
 
     let http = HttpConfig { ca_cert: Some(certificate.ca), insecure: false, proxies: None };
@@ -357,7 +359,7 @@ fn a_certificate_of_an_unknown_issuer() {
     let elsewhere = DoctorOptions { http, ..lab.options("https://203.0.113.9") };
     let report = lab.diagnose(&elsewhere);
     let seen = format!("the certificate of CN={NAME} is for {NAME}, {SERVICE}, not for 203.0.113.9");
-    let next = "use a name in the URL that the certificate has, or have 203.0.113.9 put into it";
+    let next = "use a name from the certificate in the URL, or reissue the certificate with 203.0.113.9";
     assert_cause(&report, &broken(Station::Tls, Code::WrongName, &seen, next));
 }
 
@@ -371,13 +373,13 @@ fn others_in_the_services_place() {
             "http://203.0.113.7:8090",
             Station::Service,
             Code::NotTheService,
-            "203.0.113.7:8090 sends us elsewhere (302, to 'https://login.example.com/'): a login page, or a captive portal",
+            "203.0.113.7:8090 redirects (302, to 'https://login.example.com/'): a login page or a captive portal",
         ),
         (
             "http://203.0.113.7:8091",
             Station::Service,
             Code::Unavailable,
-            "a load balancer answers 503 for http://203.0.113.7:8091: none of its servers does",
+            "a load balancer answers 503 for http://203.0.113.7:8091: none of its servers responds",
         ),
         (
             "http://203.0.113.7:8092",
@@ -408,7 +410,7 @@ fn a_service_on_the_machine_itself_needs_no_network() {
     assert_eq!(report.station(Station::Gateway).unwrap().seen, seen);
     assert_eq!(
         report.station(Station::Time).unwrap().seen,
-        "right to about a second by the date of the service's answer"
+        "right to about a second, according to the date of the service's answer"
     );
 }
 
@@ -433,7 +435,7 @@ fn the_exit_status_says_whether_the_service_is_reached() {
 }
 
 #[test]
-fn bad_arguments_are_told() {
+fn bad_arguments_are_reported() {
     let error = |options: &DoctorOptions| diagnose(options).unwrap_err().to_string();
     let text = "'ftp://host/' is not the URL of a service: expected http:// or https:// and a host";
     assert_eq!(error(&DoctorOptions::new("ftp://user:secret@host/")), text);

@@ -1,4 +1,4 @@
-//! A server that answers as it is told, one request a connection.
+//! A server that answers as configured, one request per connection.
 
 use super::Authority;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -16,7 +16,7 @@ use testkit::net::Host;
 use testkit::tls::server_config_of_files;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Nobody is served for longer, so that no thread outlives its test by much.
+/// No client is served for longer, so that no thread outlives its test by much.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl FakeRegistry {
                     continue;
                 };
                 let (handler, log, ended, tls) = (handler.clone(), log.clone(), ended.clone(), tls.clone());
-                // A client that hangs up is no fault of the server.
+                // A client that hangs up is not a fault of the server.
                 connections.push(thread::spawn(move || drop(serve(stream, tls, &*handler, &log, &ended))));
             }
             for connection in connections {

@@ -25,10 +25,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Boots virtual machines from a live ISO, discovers, installs and reboots them, and shows what became of each.
+/// Boots virtual machines from a live ISO, discovers, installs and reboots them, and shows the result of each.
 ///
-/// Everything runs on this machine and without privileges: the service, a switch, a gateway, the machines. Progress goes to
-/// stderr, the final table to stdout. Logs of all of them are kept; their directory is named at the end.
+/// Everything runs on this machine, without privileges: the service, a switch, a gateway, the machines. Progress goes to
+/// stderr, the final table to stdout. All logs are retained; their directory is printed at the end.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   demo                                                    three machines, images built here
@@ -38,13 +38,13 @@ struct Demo {
     /// Machines: 1, or 3 to 9.
     #[arg(long, env = "HOSTS", default_value = "3", value_parser = parse_hosts)]
     hosts: u8,
-    /// Live ISO to boot, in place of the built one.
+    /// Live ISO to boot, instead of the built one.
     #[arg(long, env = "BASE_ISO", value_name = "FILE")]
     base_iso: Option<PathBuf>,
-    /// OS image to install, in place of the built one.
+    /// OS image to install, instead of the built one.
     #[arg(long, env = "IMAGE", value_name = "FILE")]
     image: Option<PathBuf>,
-    /// UEFI firmware in place of BIOS.
+    /// UEFI firmware instead of BIOS.
     #[arg(long)]
     uefi: bool,
     /// Memory of each machine, MiB [default: 1024, and 4096 with --base-iso].
@@ -58,7 +58,7 @@ struct Demo {
 fn parse_hosts(text: &str) -> Result<u8, String> {
     match text.parse() {
         Ok(hosts @ (1 | 3..=9)) => Ok(hosts),
-        _ => Err("a cluster has 1 machine, or 3 to 9 here".to_owned()),
+        _ => Err("a cluster must have 1 machine, or 3 to 9".to_owned()),
     }
 }
 
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
             let deadline = Instant::now() + Duration::from_secs(5);
             while !worker.is_finished() && Instant::now() < deadline && !interrupts.wait(Duration::from_millis(50)) {}
             if !worker.is_finished() {
-                paths::remove_own();
+                paths::remove_directories();
             }
             return ExitCode::from(130);
         }
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A failed host polls, gathers and sends within seconds; under emulation, more.
+/// A failed host polls, gathers and sends logs within seconds; slower under emulation.
 const LOGS_LIMIT: Duration = Duration::from_secs(180);
 
 impl Demo {
@@ -106,19 +106,19 @@ impl Demo {
         let say = |text: &str| eprintln!("{:>5}  {text}", table::clock(began.elapsed()));
         match accel::choose() {
             Accel::Kvm => say("machines run under KVM"),
-            Accel::Tcg => say("machines run under emulation: no KVM that works here, so this takes a few minutes"),
+            Accel::Tcg => say("machines run under emulation: no working KVM, so this takes a few minutes"),
         }
         let iso = match &self.base_iso {
             Some(iso) => iso.clone(),
             None => {
-                say("building the live ISO, unless nothing changed");
+                say("building the live ISO, if anything changed");
                 media::agent_iso(Drivers::Cloud)?
             }
         };
         let image = match &self.image {
             Some(image) => image.clone(),
             None => {
-                say("building the OS image, unless nothing changed");
+                say("building the OS image, if anything changed");
                 media::os_image(SectorSize::B512, Compression::Zstd, Drivers::Cloud)?
             }
         };
@@ -147,7 +147,7 @@ impl Demo {
                 if stop.load(Ordering::SeqCst) {
                     return Err(RackError::Interrupted);
                 }
-                // A terminal that went away is no reason to stop installing.
+                // A closed terminal must not stop the installation.
                 let _ = live.borrow_mut().show(&mut io::stderr(), &title.borrow(), began.elapsed(), views);
                 Ok(())
             })
@@ -167,10 +167,10 @@ impl Demo {
         rack.install()?;
         let views = match rack.wait_installed(limit) {
             Err(error @ RackError::Host { .. }) => {
-                step("a host failed and sends its logs");
+                step("a host failed; waiting for its logs");
                 match rack.logs_of_failed(LOGS_LIMIT) {
                     Ok(path) => step(&format!("its logs are in {}", path.display())),
-                    Err(error) => step(&format!("its logs did not come: {error}")),
+                    Err(error) => step(&format!("its logs did not arrive: {error}")),
                 }
                 return Err(error.into());
             }
@@ -222,7 +222,7 @@ fn report(views: &[HostView], facts: &[NodeFacts]) -> Vec<String> {
     table::columns(&rows)
 }
 
-/// A machine that came up otherwise than it was told to is a failure, whatever the service thinks.
+/// A machine that came up with other settings is a failure, whatever the service reports.
 fn judge(views: &[HostView], facts: &[NodeFacts]) -> Result<()> {
     for (view, facts) in views.iter().zip(facts) {
         facts.check(&view.name).map_err(anyhow::Error::msg)?;

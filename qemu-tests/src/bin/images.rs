@@ -9,7 +9,7 @@ use qemu_tests::{
 };
 use std::path::PathBuf;
 
-/// Builds the live ISO and the metal images the tests boot. Prints the path of what was built, or found built.
+/// Builds the live ISO and the metal images that the tests boot. Prints the path of the image, built now or earlier.
 #[derive(Parser)]
 struct Images {
     /// The processor of the machines.
@@ -23,7 +23,7 @@ struct Images {
 enum Kind {
     /// The live ISO.
     Live {
-        /// A directory laid over the root file system; may be given more than once.
+        /// A directory to copy over the root file system; may be given more than once.
         #[arg(long, value_name = "DIR")]
         overlay: Vec<PathBuf>,
         /// The program to install as /usr/bin/landfall.
@@ -38,7 +38,7 @@ enum Kind {
         /// Logical sector size in bytes.
         #[arg(long, default_value = "512")]
         sector: Sector,
-        /// How to pack it.
+        /// Compression of the image.
         #[arg(long, default_value = "raw")]
         pack: Pack,
     },

@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::Parser;
 use qemu_tests::stand_in;
 
-/// Stands in for a cluster's control plane on a machine under test. Units of the test's own configs start it; it takes addresses
-/// and ports, so start it nowhere else.
+/// Stands in for a cluster's control plane on a machine under test. Units of the tests' configs start it; it takes
+/// addresses and ports, so do not start it elsewhere.
 #[derive(Parser)]
 enum StandIn {
     /// The temporary control plane of a bootstrap host, until masters have theirs.

@@ -1,4 +1,4 @@
-//! Writes newc cpio archives, owned by root whoever builds them.
+//! Writes newc cpio archives, all owned by root.
 
 use super::tree;
 use anyhow::{Context, Result};

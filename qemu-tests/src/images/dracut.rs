@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// dracut's modules; what they depend on comes along. Hooks and settings of the host's own system have no say.
+/// dracut's modules; what they depend on comes along. Hooks and settings of the host's own system are not used.
 const DRACUT_MODULES: &str = "bash systemd systemd-initrd dracut-systemd dbus-daemon dbus network-manager network url-lib \
                               kernel-modules kernel-network-modules udev-rules fs-lib base ignition coreos-live";
 /// Where it leaves the archive, in the root it runs in.
@@ -65,7 +65,7 @@ pub(super) fn base(hardware: Hardware) -> Result<PathBuf> {
 pub(super) fn initramfs(hardware: Hardware) -> Result<PathBuf> {
     let (arch, base) = (hardware.arch, base(hardware)?);
     // The real dracut runs in the tree, so the tree's programs must run here.
-    ensure!(arch.is_host(), "dracut makes no initramfs of {} on {}", arch.name, std::env::consts::ARCH);
+    ensure!(arch.is_host(), "dracut cannot make an initramfs for {} on {}", arch.name, std::env::consts::ARCH);
     store::cached(&arch.build_name("dracut-initramfs"), "img", &inputs(hardware)?, |scratch, result| {
         let tree = scratch.join("tree");
         tree::overlay(&base, &tree)?;
@@ -83,7 +83,7 @@ pub(super) fn initramfs(hardware: Hardware) -> Result<PathBuf> {
     })
 }
 
-/// Runs the tree's dracut in the tree, as the root of a user name space of its own: no privileges are needed.
+/// Runs the tree's dracut in the tree, as root of its own user name space: no privileges are needed.
 fn dracut(tree: &Path, release: &str, drivers: &str, config: &str) -> Result<String> {
     let script = format!(
         "set -e
@@ -99,7 +99,7 @@ fn dracut(tree: &Path, release: &str, drivers: &str, config: &str) -> Result<Str
     if !output.status.success() {
         bail!("dracut failed ({}): {log}", output.status);
     }
-    // It goes on without what it can't find.
+    // It continues without what it can't find.
     ensure!(!log.contains("ERROR"), "dracut said:\n{log}");
     Ok(log)
 }

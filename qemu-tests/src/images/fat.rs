@@ -4,7 +4,7 @@ use super::tools;
 use anyhow::Result;
 use std::{fs::File, path::Path};
 
-/// What files say that they are of, for mkfs and mtools (2000-01-01): the same files make the same image.
+/// The time of files for mkfs and mtools (2000-01-01): the same files make the same image.
 const DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "946684800");
 
 /// Makes a FAT file system of `len_bytes` at `image` that holds `files` (path with `/`, source).

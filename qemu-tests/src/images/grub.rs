@@ -70,7 +70,7 @@ impl Platform {
     }
 }
 
-/// Makes GRUB write to the first serial port too; where there is UEFI alone, UEFI's own console is there.
+/// Makes GRUB write to the first serial port too; with UEFI only, UEFI's own console does.
 fn terminal(arch: Arch) -> &'static str {
     if arch.has_bios {
         "serial --unit=0 --speed=115200\nterminal_input serial console\nterminal_output serial console"

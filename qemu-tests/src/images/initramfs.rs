@@ -49,5 +49,5 @@ fn ignition(arch: Arch) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    bail!("{} holds no program named ignition", package.display())
+    bail!("{} contains no program named ignition", package.display())
 }

@@ -1,4 +1,4 @@
-//! The live ISO: CoreOS layout, UEFI and where there is one BIOS, from a drive or written to a disk.
+//! The live ISO: CoreOS layout, UEFI and, where it exists, BIOS, from a drive or written to a disk.
 
 use super::{
     Drivers, Hardware, cpio, dracut, fat,
@@ -28,7 +28,7 @@ const BIOS_DIR: &str = "boot/grub";
 /// What the live system is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum System {
-    /// systemd with networkd, and an initramfs of busybox: little of everything, for tests of other things.
+    /// systemd with networkd, and an initramfs of busybox: a minimum, for tests of other things.
     #[default]
     Busybox,
     /// systemd with NetworkManager, chrony, a bus and logins, and dracut's initramfs: as distributions have it.
@@ -40,7 +40,7 @@ pub enum System {
 pub struct LiveIso {
     /// Directories laid over the root file system, in this order. None is fine: the ISO boots to a bare systemd.
     pub overlays: Vec<PathBuf>,
-    /// Single files for the root file system: path in it (`usr/bin/landfall`), source. Their modes are kept.
+    /// Single files for the root file system: path in it (`usr/bin/landfall`), source. Their modes stay.
     pub files: Vec<(String, PathBuf)>,
     /// The ISO's volume id, by which the running initramfs finds it; at most 32 characters.
     pub volume_id: String,
@@ -50,7 +50,7 @@ pub struct LiveIso {
     pub hardware: Hardware,
     /// What it is made of.
     pub system: System,
-    /// Whether the root file system is inside, and room for the description of an ISO where it isn't (`coreos/miniso.dat`).
+    /// Whether the root file system is inside, and space for the description of an ISO without it (`coreos/miniso.dat`).
     pub with_rootfs: bool,
 }
 
@@ -74,7 +74,7 @@ impl LiveIso {
     }
 }
 
-/// The ISO of `spec`, built unless there is one of the same inputs.
+/// The ISO of `spec`, built unless one of the same inputs exists.
 pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
     let (mut inputs, base, initramfs) = match spec.system {
         System::Busybox => (root::inputs(spec.hardware)?, root::base(spec.hardware)?, initramfs(spec.hardware)?),
@@ -113,7 +113,7 @@ pub fn live_iso(spec: &LiveIso) -> Result<PathBuf> {
         File::create(tree.join("images/ignition.img"))?.set_len(EMBED_AREA)?;
         let igninfo = json!({"file": "images/ignition.img"});
         fs::write(tree.join("coreos/igninfo.json"), igninfo.to_string())?;
-        // What this live system doesn't do can't be asked of it by `iso customize`.
+        // `iso customize` must not request what this live system doesn't do.
         let features = json!({"installer-config": false, "live-initrd-network": spec.system == System::Dracut});
         fs::write(tree.join("coreos/features.json"), features.to_string())?;
         boot_files(spec, &tree)?;
@@ -131,7 +131,7 @@ fn rootfs_image(spec: &LiveIso, base: &Path, scratch: &Path, out: &Path) -> Resu
     // Where the running system's own source is mounted.
     fs::create_dir_all(tree.join("sysroot"))?;
     for dir in &spec.overlays {
-        tree::overlay(dir, &tree).with_context(|| format!("laying {} over the root", dir.display()))?;
+        tree::overlay(dir, &tree).with_context(|| format!("copying {} over the root", dir.display()))?;
     }
     for (path, source) in &spec.files {
         tree::place(source, &tree.join(path))?;
@@ -160,14 +160,14 @@ fn boot_files(spec: &LiveIso, tree: &Path) -> Result<()> {
         files.push(json!({"path": format!("{dir}/grub.cfg"), "offset": offset, "pad": "#", "end": "\n"}));
     }
     let info = json!({"default": kargs, "files": files, "size": KARGS_AREA});
-    // Who takes the minimal ISO out writes other defaults there, longer by the address of the root file system.
+    // Extracting the minimal ISO writes other defaults there, longer by the address of the root file system.
     fs::write(tree.join("coreos/kargs.json"), format!("{:KARGS_AREA$}\n", info.to_string()))?;
 
     let early = |dir| grub::template("live-early.cfg", &[("VOLUME", &spec.volume_id), ("DIR", dir)]);
     let modules = ["iso9660", "linux", "fat"];
     let efi = tree.join("boot.efi");
     grub::image(Platform::Efi(arch), "/EFI/redhat", &early(EFI_DIR)?, &modules, &efi)?;
-    // A FAT of a few MiB: the loader, and room for its tables.
+    // A FAT of a few MiB: the loader, and space for its tables.
     let len = fs::metadata(&efi)?.len().next_multiple_of(1 << 20) + (1 << 20);
     fat::image(&tree.join("images/efiboot.img"), len, 512, "EFIBOOT", &[(&fallback_loader(arch), &efi)])?;
     fs::remove_file(&efi)?;
@@ -185,7 +185,7 @@ pub(super) fn fallback_loader(arch: Arch) -> String {
     format!("EFI/BOOT/BOOT{}.EFI", arch.efi_suffix.to_uppercase())
 }
 
-/// The area as it lies in a configuration: the arguments, the end of their line, padding.
+/// The area as it is in a configuration: the arguments, the end of their line, padding.
 fn kargs_area(kargs: &str) -> Result<String> {
     ensure!(kargs.len() < KARGS_AREA, "{} bytes of kernel arguments don't fit the area of {KARGS_AREA}", kargs.len());
     Ok(format!("{:#<KARGS_AREA$}", format!("{kargs}\n")))
@@ -196,7 +196,7 @@ fn make_iso(spec: &LiveIso, tree: &Path, out: &Path) -> Result<()> {
     ensure!(volume_id.len() <= 32, "the volume id {volume_id} has more than 32 characters");
     let mut command = tools::tool("xorriso");
     command.args(["-as", "mkisofs", "-quiet", "-volid", volume_id, "-iso-level", "1", "-R", "-o"]).arg(out);
-    // What only the full ISO has comes last: everything else is where it is in the minimal one.
+    // What only the full ISO has comes last: everything else is at the same place as in the minimal one.
     for path in ["coreos/miniso.dat", "images/pxeboot/rootfs.img"] {
         if tree.join(path).exists() {
             command.args(["--sort-weight", "-1", &format!("/{path}")]);
@@ -229,7 +229,7 @@ mod tests {
 
     const CONFIG: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
 
-    /// The ISO with nothing laid over, or `None` (and why) where its packages aren't.
+    /// The ISO without additions, or `None` (and why) without its packages.
     fn bare_iso() -> Option<PathBuf> {
         match store::packages(Arch::default(), "root") {
             Ok(_) => Some(live_iso(&LiveIso::default()).unwrap()),
@@ -272,7 +272,7 @@ mod tests {
         let installer =
             |args: &[&str]| Command::new("coreos-installer").args(args).arg(dir.path().join("live.iso")).output();
         if installer(&["--version"]).is_err() {
-            return testkit::skip::because("there is no coreos-installer on PATH");
+            return testkit::skip::because("no coreos-installer on PATH");
         }
         fs::copy(&iso, dir.path().join("live.iso")).unwrap();
         let config = dir.path().join("config.ign");

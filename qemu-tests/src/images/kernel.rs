@@ -1,4 +1,4 @@
-//! The kernel and the part of its modules an image carries.
+//! The kernel and the part of its modules that an image has.
 
 use super::{Hardware, store, tools, tree};
 use anyhow::{Context, Result, bail};
@@ -21,15 +21,15 @@ impl Kernel {
         let package = store::packages(hardware.arch, hardware.drivers.package())?;
         let all = package.join("lib/modules");
         let mut releases = fs::read_dir(&all).with_context(|| format!("listing {}", all.display()))?;
-        let Some(entry) = releases.next() else { bail!("{} holds no kernel", all.display()) };
+        let Some(entry) = releases.next() else { bail!("{} contains no kernel", all.display()) };
         let release = entry?.file_name().to_string_lossy().into_owned();
         let image = package.join("boot").join(format!("vmlinuz-{release}"));
         Ok(Self { modules: all.join(&release), image, release })
     }
 
     /// Copies the modules `wanted` names into `root/usr/lib/modules`, with those they depend on, and indexes them.
-    /// An entry is a module's name, or a directory below `kernel/` (ending in `/`) for all in it. Names this kernel lacks are
-    /// passed over: lists serve more than one kernel.
+    /// An entry is a module's name, or a directory below `kernel/` (ending in `/`) for all in it. Names that this kernel
+    /// lacks are ignored: lists serve more than one kernel.
     pub(super) fn install_modules(&self, wanted: &[String], root: &Path) -> Result<()> {
         let text = fs::read_to_string(self.modules.join("modules.dep")).context("reading modules.dep")?;
         let mut needs = BTreeMap::new();

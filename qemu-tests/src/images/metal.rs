@@ -42,7 +42,7 @@ impl SectorSize {
 /// How an image is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// As it lies on the disk, sparse.
+    /// As on the disk, sparse.
     Raw,
     /// gzip, the `.gz` of image mirrors.
     Gzip,
@@ -73,7 +73,7 @@ impl Compression {
     }
 }
 
-/// The metal image, built unless there is one of the same inputs.
+/// The metal image, built unless one of the same inputs exists.
 pub fn metal_image(sector: SectorSize, compression: Compression, hardware: impl Into<Hardware>) -> Result<PathBuf> {
     let hardware = hardware.into();
     let inputs = root::inputs(hardware)?;
@@ -96,12 +96,12 @@ pub fn metal_image(sector: SectorSize, compression: Compression, hardware: impl 
     })
 }
 
-/// The layout of CoreOS images with the sizes cut down; numbers, names and types are what installers go by.
+/// The layout of CoreOS images with the sizes cut down; installers rely on numbers, names and types.
 fn partitions(arch: Arch, sector: SectorSize) -> [Partition; 4] {
     // The 4Kn image's FAT needs more room: its clusters are eight times as large, and firmware counts them to tell FAT12 from FAT16.
     let esp = if sector == SectorSize::B512 { 16 } else { 32 };
     let part = |name, kind, start, len| Partition { name, kind, start: start * MIB, len: len * MIB };
-    // Where there is no BIOS, a placeholder keeps the others' numbers.
+    // Without BIOS, a placeholder preserves the others' numbers.
     let (first, kind) = if arch.has_bios {
         ("BIOS-BOOT", 0x2168_6148_6449_6e6f_744e_6565_6445_4649)
     } else {
@@ -181,7 +181,7 @@ pub(super) fn boot_files(arch: Arch, tree: &Path, initramfs: &Path, kernel: &Ker
     tree::link(".", &tree.join("boot"))
 }
 
-/// Makes an ext4 of `len` bytes at `image` from `tree`, all of it owned by root whoever builds it. Blocks are of 4096 bytes, so
+/// Makes an ext4 of `len` bytes at `image` from `tree`, all of it owned by root. Blocks are of 4096 bytes, so
 /// that it serves disks of either sector size.
 pub(super) fn ext4(tree: &Path, image: &Path, len: u64, label: &str, uuid: &str) -> Result<()> {
     File::create(image)?.set_len(len)?;

@@ -1,4 +1,4 @@
-//! The smallest OS image that an installer can install and that boots: all it does is tell its name and its config.
+//! The smallest OS image that an installer can install and that boots: all it does is report its name and its config.
 
 use super::{
     Drivers, Hardware, cpio,
@@ -25,7 +25,7 @@ const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic"
 /// A minimal system. Two of them have nothing in the same place.
 #[derive(Clone, Copy, Debug)]
 pub struct Minimal {
-    /// Its name, also of its partition of noise: what it says when it boots.
+    /// Its name, also of its partition of noise: what it reports when it boots.
     pub name: &'static str,
     /// How far its partitions are moved back.
     pub shift_mib: u64,
@@ -48,8 +48,8 @@ impl Minimal {
     }
 }
 
-/// The raw image of a minimal system for BIOS, built unless there is one of the same inputs. On the first serial port it says
-/// `@@ system name=NAME config=SHA256`, of the Ignition config that was left for it, and powers off.
+/// The raw image of a minimal system for BIOS, built unless one of the same inputs exists. On the first serial port it says
+/// `@@ system name=NAME config=SHA256`, of the Ignition config that was installed for it, and powers off.
 pub fn minimal_image(minimal: &Minimal) -> Result<PathBuf> {
     let mut inputs = root::inputs(HARDWARE)?;
     inputs.text("minimal", &format!("{minimal:?}"));
@@ -70,7 +70,7 @@ fn build(minimal: &Minimal, scratch: &Path, result: &Path) -> Result<()> {
     ext4(&boot_tree, &boot_image, boot.len, "boot", "5d2c1a52-0a4e-4c63-9a0d-7d3f3a1f6b21")?;
     copy_sparse(&boot_image, &disk, boot.start)?;
 
-    // Noise, so that a block of it in the wrong place shows.
+    // Noise, so that a misplaced block is detected.
     let mut noise = vec![0; usize::try_from(data.len)?];
     fastrand::Rng::with_seed(u64::from(crc32fast::hash(minimal.name.as_bytes()))).fill(&mut noise);
     disk.write_all_at(&noise, data.start)?;

@@ -2,7 +2,7 @@
 //! distribution packages and without privileges. There are two live systems: a small one with an initramfs of busybox, and one of
 //! real parts ([`System::Dracut`]): NetworkManager, chrony, journald, logins, and dracut's initramfs. Built once per change of their inputs, below `target/vm/images`.
 //!
-//! Machines tell how far they are in lines on the first serial port that start with `@@ `, in this order:
+//! Machines report their progress in lines on the first serial port that start with `@@ `, in this order:
 //!
 //! | line | when |
 //! |---|---|

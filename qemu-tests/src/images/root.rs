@@ -1,4 +1,5 @@
-//! The root file system both kinds of machine run: systemd, udev and busybox, as Debian packages them, less what no test needs.
+//! The root file system both kinds of machine run: systemd, udev and busybox, as Debian packages them, without what no
+//! test needs.
 
 use super::{
     Hardware, elf,
@@ -27,7 +28,7 @@ pub(super) fn inputs(hardware: Hardware) -> Result<Inputs> {
     Ok(inputs)
 }
 
-/// A static busybox, the host's own where it serves: shell and small tools of every image.
+/// A static busybox, the host's own if it fits: shell and small tools of every image.
 pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
     let root = if arch == Arch::X86_64 { PathBuf::from("/") } else { store::packages(arch, "busybox")? };
     let paths = ["usr/bin/busybox", "bin/busybox"].map(|path| root.join(path));
@@ -46,7 +47,7 @@ fn output_of(arch: Arch, program: &Path, arguments: &[&str]) -> Result<String> {
     tools::finish(command)
 }
 
-/// Installs busybox and a link for each of its applets that `root` has no program of its own for.
+/// Installs busybox and a link for each of its applets that `root` has no own program for.
 pub(super) fn install_busybox(arch: Arch, root: &Path) -> Result<()> {
     let busybox = busybox(arch)?;
     fs::create_dir_all(root.join("usr/bin"))?;
@@ -107,7 +108,7 @@ pub(super) fn base(hardware: Hardware) -> Result<PathBuf> {
         let modules = tree::list(&store::data_dir().join("root.modules"))?;
         Kernel::open(hardware)?.install_modules(&modules, root)?;
         tree::overlay(&store::data_dir().join("root"), root)?;
-        // Git keeps no modes but "executable".
+        // Git stores no modes but "executable".
         for secret in ["etc/shadow", "etc/gshadow"] {
             fs::set_permissions(root.join(secret), PermissionsExt::from_mode(0o600))?;
         }
@@ -143,7 +144,7 @@ pub(super) fn below_usr(path: &Path) -> PathBuf {
     }
 }
 
-/// An excluded path covers all below it; one ending in `*` all that start so.
+/// An excluded path covers all below it; one ending in `*` all paths with that prefix.
 fn is_excluded(path: &Path, excluded: &[String]) -> bool {
     excluded.iter().any(|rule| match rule.strip_suffix('*') {
         Some(prefix) => path.to_string_lossy().starts_with(prefix),

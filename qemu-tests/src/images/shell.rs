@@ -1,5 +1,5 @@
-//! A small live system in one archive, for machines that are looked at from outside: udev, every driver they need, and a shell
-//! that tests type into (see [`crate::shell`]).
+//! A small live system in one archive, for machines that are inspected from outside: udev, every driver they need, and a
+//! shell controlled by tests (see [`crate::shell`]).
 
 use super::{Drivers, Hardware, cpio, elf, kernel::Kernel, root, store, tools, tree};
 use crate::arch::Arch;
@@ -16,7 +16,7 @@ const UDEV: [&str; 6] =
 /// Programs that build stacks of devices on disks, in their package set.
 const STORAGE: [&str; 3] = ["mdadm", "lvm", "dmsetup"];
 
-/// What a machine has beside `landfall`, udev and busybox.
+/// What a machine has besides `landfall`, udev and busybox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra<'a> {
     /// The host's own programs of these names.
@@ -25,7 +25,7 @@ pub enum Extra<'a> {
     Storage,
 }
 
-/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless there is one of the same inputs.
+/// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless one of the same inputs exists.
 pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<'_>) -> Result<(PathBuf, PathBuf)> {
     let hardware = hardware.into();
     let Hardware { arch, drivers } = hardware;

@@ -1,4 +1,4 @@
-//! Built images by the digest of what they are made of: built once, moved into place whole, shared by parallel tests.
+//! Built images by the digest of what they are made of: built once, moved into place atomically, shared by parallel tests.
 
 use crate::{arch::Arch, paths};
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-/// How many builds of one name are kept; the least recently used go.
+/// How many builds of one name are stored; the least recently used are removed.
 const KEPT: usize = 4;
 
 /// The data files of the builders.
@@ -90,8 +90,8 @@ impl Inputs {
     }
 }
 
-/// The file or directory `name-DIGEST.ext`, made by `build` unless it is there. `build` gets a scratch directory and the
-/// path (inside it) to leave the result at. Others that want the same name meanwhile wait for it.
+/// The file or directory `name-DIGEST.ext`, made by `build` unless it exists. `build` gets a scratch directory and the
+/// path (inside it) to leave the result at. Other processes that want the same name wait for it.
 pub(super) fn cached(
     name: &str,
     ext: &str,
@@ -99,12 +99,12 @@ pub(super) fn cached(
     build: impl FnOnce(&Path, &Path) -> Result<()>,
 ) -> Result<PathBuf> {
     let dir = vm_dir()?.join("images");
-    fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+    fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
     let path = dir.join(format!("{name}-{}.{ext}", inputs.digest()));
     let lock = File::create(dir.join(format!(".{name}.{ext}.lock")))?;
     lock.lock().with_context(|| format!("locking the builds of {name}"))?;
     if !path.exists() {
-        // The lock is ours: what is left under this prefix was left by a build that was killed.
+        // The lock is ours: anything under this prefix is left over from a killed build.
         let prefix = format!(".building-{name}.{ext}-");
         for entry in fs::read_dir(&dir)? {
             let entry = entry?;
@@ -117,7 +117,7 @@ pub(super) fn cached(
         build(scratch.path(), &result).with_context(|| format!("building {}", path.display()))?;
         fs::rename(&result, &path).with_context(|| format!("moving {} into place", path.display()))?;
     }
-    // Only the order in which old builds go depends on it.
+    // Only the order in which old builds are removed depends on it.
     let _ = File::open(&path).and_then(|build| build.set_modified(SystemTime::now()));
     drop_old(&dir, &format!("{name}-"), ext)?;
     Ok(path)

@@ -1,4 +1,4 @@
-//! The host's own tools, started and their failures reported with what they said.
+//! The host's own tools; failures are reported with their output.
 
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A command for `program`, found also in the sbin directories an ordinary user's PATH leaves out.
+/// A command for `program`, also from the sbin directories that an ordinary user's PATH lacks.
 pub(super) fn tool(program: &str) -> Command {
     let mut command = Command::new(program);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -22,7 +22,7 @@ pub(super) fn run<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item =
     finish(command)
 }
 
-/// Runs `command` to its end; gives its stdout. An exit status other than 0 is an error that holds its stderr.
+/// Runs `command` to its end; gives its stdout. An exit status other than 0 is an error that contains its stderr.
 pub(super) fn finish(mut command: Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command

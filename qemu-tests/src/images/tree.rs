@@ -1,4 +1,4 @@
-//! Directory trees in the making: copied, laid over one another.
+//! Directory trees under construction: copied, merged.
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -31,16 +31,16 @@ pub(super) fn walk(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Whether there is anything at `path`, a dangling symbolic link included.
+/// Whether anything exists at `path`, a dangling symbolic link included.
 pub(super) fn present(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Lays `from` over `to`: files replace files, directories merge.
+/// Merges `from` into `to`: files replace files, directories merge.
 pub(super) fn overlay(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+    fs::create_dir_all(to).with_context(|| format!("creating {}", to.display()))?;
     for entry in walk(from)? {
-        place(&from.join(&entry), &to.join(&entry)).with_context(|| format!("laying over {}", entry.display()))?;
+        place(&from.join(&entry), &to.join(&entry)).with_context(|| format!("copying over {}", entry.display()))?;
     }
     Ok(())
 }
@@ -49,10 +49,10 @@ pub(super) fn overlay(from: &Path, to: &Path) -> Result<()> {
 pub(super) fn place(from: &Path, to: &Path) -> Result<()> {
     let meta = fs::symlink_metadata(from).with_context(|| format!("reading {}", from.display()))?;
     if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
     }
     if meta.is_dir() {
-        // A link to a directory (lib -> usr/lib) stays, so that what is laid over may use either name.
+        // A link to a directory (lib -> usr/lib) stays, so that what is merged may use either name.
         if !to.is_dir() {
             fs::create_dir(to)?;
             fs::set_permissions(to, meta.permissions())?;
@@ -75,10 +75,10 @@ pub(super) fn place(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file of our own making, replacing (never writing through) what is there.
+/// Writes a generated file, replacing (never writing through) an existing one.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>, mode: u32) -> Result<()> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
     }
     if present(path) {
         fs::remove_file(path)?;
@@ -88,10 +88,10 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>, mode: u32) -> Result
     Ok(())
 }
 
-/// Makes a symbolic link unless something of that name is there.
+/// Makes a symbolic link unless something of that name exists.
 pub(super) fn link(target: &str, path: &Path) -> Result<()> {
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
     }
     if !present(path) {
         symlink(target, path).with_context(|| format!("linking {}", path.display()))?;

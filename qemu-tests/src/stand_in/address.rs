@@ -7,12 +7,12 @@ use std::{
     process::Command,
 };
 
-/// Takes the address: on the loopback, which nothing reconfigures, as the kernel answers for it on every interface; and tells the
-/// segment who has it now.
+/// Takes the address on the loopback, which nothing reconfigures, as the kernel answers for it on every interface; and
+/// announces it to the segment.
 pub(super) fn take(address: Ipv4Addr) -> Result<()> {
     ip(["addr", "replace", &format!("{address}/32"), "dev", "lo"])?;
     let routes = fs::read_to_string("/proc/net/route").context("reading /proc/net/route")?;
-    // Whoever has it wrong asks again sooner or later.
+    // A station with a stale entry asks again sooner or later.
     if let Some(interface) = default_interface(&routes) {
         let _ = Command::new("arping").args(["-q", "-U", "-c", "1", "-I", interface, &address.to_string()]).status();
     }

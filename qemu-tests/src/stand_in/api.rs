@@ -24,7 +24,7 @@ pub(super) struct Serving(Arc<Mutex<State>>);
 struct State {
     objects: Objects,
     name: String,
-    /// The last copy given away: to whom, and of which version.
+    /// The last copy sent: to which master, and of which version.
     copied: Option<(String, u64)>,
 }
 

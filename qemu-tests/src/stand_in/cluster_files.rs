@@ -1,4 +1,4 @@
-//! The install-time files of a cluster whose control plane is a stand-in, made with certificates of their own.
+//! The install-time files of a cluster whose control plane is a stand-in, made with their own certificates.
 
 use super::{API_PORT, CONFIG_PORT, Role, Settings, machine_config as machine};
 use crate::images;
@@ -26,7 +26,8 @@ pub struct ClusterFiles {
 }
 
 impl ClusterFiles {
-    /// Makes certificates, and files that say nothing yet; `directory` must not be there. `program` is the stand-in as it was built.
+    /// Makes certificates, and files that say nothing yet; `directory` must not exist. `program` is the stand-in as it
+    /// was built.
     pub fn prepare(directory: &Path, program: &Path, replicas: u8) -> Result<Self> {
         fs::create_dir(directory)?;
         for name in ["bootstrap.ign", "master.ign", "worker.ign"] {

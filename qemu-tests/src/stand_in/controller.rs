@@ -1,5 +1,5 @@
-//! The installer's controller, as far as hosts are concerned: says that it is ready, and tells the service which hosts have fetched
-//! their configs, joined, and are done (docs/compatibility.md#controller).
+//! The installer's controller, as far as hosts are concerned: says that it is ready, and reports to the service which
+//! hosts have fetched their configs, joined, and are done (docs/compatibility.md#controller).
 
 use super::{
     api::Serving,
@@ -19,7 +19,7 @@ const POD: &str = "assisted-installer-controller-stand-in";
 /// The real one takes thirty seconds.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs for ever.
+/// Runs forever.
 pub(super) fn run(serving: &Serving) {
     loop {
         match watch(serving) {
@@ -70,7 +70,7 @@ fn look(serving: &Serving, client: &Client, host: &Host) {
     }
 }
 
-/// What is to be told of a host that is at `stage`.
+/// What to report for a host at `stage`.
 fn next(stage: HostStage, node: Option<&Value>, fetched: bool) -> Vec<HostStage> {
     use HostStage as S;
     let on_its_way = matches!(stage, S::Rebooting | S::WaitingForIgnition | S::Configuring);

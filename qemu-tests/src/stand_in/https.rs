@@ -49,7 +49,7 @@ fn identity(pem: &[String; 2]) -> Result<(Vec<CertificateDer<'static>>, PrivateK
     Ok((vec![CertificateDer::from_pem_slice(pem[0].as_bytes())?], PrivateKeyDer::from_pem_slice(pem[1].as_bytes())?))
 }
 
-/// Settings of a server; `known` lets only those in who have a certificate of ours.
+/// Settings of a server; `known` admits only clients with a certificate of ours.
 pub(super) fn server(settings: &Settings, known: bool) -> Result<Arc<ServerConfig>> {
     let (chain, key) = identity(&settings.server)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
@@ -63,7 +63,7 @@ pub(super) fn server(settings: &Settings, known: bool) -> Result<Arc<ServerConfi
     Ok(Arc::new(builder.with_single_cert(chain, key)?))
 }
 
-/// Serves each connection on a thread of its own, for as long as the process runs.
+/// Serves each connection on its own thread, for as long as the process runs.
 pub(super) fn serve(
     listener: TcpListener,
     config: Arc<ServerConfig>,
@@ -160,7 +160,7 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Asks the API at `server`, as one of those it lets in. An answer of another status than 2xx is an error but for those in `expected`.
+/// Asks the API at `server`, as an admitted client. A status other than 2xx is an error, except those in `expected`.
 pub(super) fn ask(
     settings: &Settings,
     server: SocketAddr,

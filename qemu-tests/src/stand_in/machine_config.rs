@@ -1,4 +1,4 @@
-//! The machine-config server: a role's config for whoever asks, and a line in its log.
+//! The machine-config server: a role's config for any client, and a line in its log.
 
 use super::{
     LIBRARY, LIBRARY_PATH, PROGRAM, Role, SETTINGS_PATH, Settings,
@@ -30,7 +30,7 @@ pub(super) fn answer(settings: &Settings, serving: &Serving, request: &Request) 
     (200, "application/json", config.to_string().into_bytes())
 }
 
-/// In the real one's words.
+/// In the real server's format.
 fn log(role: Role, request: &Request) {
     let line = format!(
         "I1122 00:00:00.000000       1 api.go:123] Pool {} requested by address:\"{}\" User-Agent:\"{}\" Accept-Header: \"{}\"\n",
@@ -49,7 +49,7 @@ fn log(role: Role, request: &Request) {
     }
 }
 
-/// The config of a role: what runs the stand-ins on its machines, and the users that machine configs add.
+/// The config of a role: the units that run the stand-ins on its machines, and the users that machine configs add.
 pub(super) fn config(settings: &Settings, objects: &Objects, role: Role) -> Value {
     let settings = Settings { objects: None, ..settings.with_role(role) };
     let config = machine(&settings, &json!({}));

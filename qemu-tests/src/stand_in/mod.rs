@@ -1,10 +1,11 @@
 //! A stand-in for a cluster's control plane, for machines under test: as much of a Kubernetes API, a machine-config server, a
-//! kubelet and the installer's controller as an installation looks at. It runs no container and keeps nothing safe; it shows that
+//! kubelet and the installer's controller as an installation needs. It runs no container and is not secure; it shows that
 //! an installer waits for the right things in the right order.
 //!
-//! On the bootstrap host `bootkube` serves the API on the cluster's address until enough masters are ready and the first of them has
-//! a copy of all objects, then ends. On installed masters `control-plane` keeps such a copy, and the first master takes the address
-//! when nobody answers there any more: so whoever boots late finds a control plane although the bootstrap host is gone.
+//! On the bootstrap host `bootkube` serves the API on the cluster's address until enough masters are ready and the first of
+//! them has a copy of all objects, then ends. On installed masters `control-plane` holds such a copy, and the first master
+//! takes the address when nothing answers there any more: so a host that boots late finds a control plane although the
+//! bootstrap host is gone.
 //!
 //! [`cluster_files`] makes the install-time files that a service hands out, and in them the units that run all this.
 
@@ -34,7 +35,7 @@ const PROGRAM: &str = "/opt/stand-in/stand-in-control-plane";
 const LIBRARY: &str = "/opt/stand-in/libgcc_s.so.1";
 const LIBRARY_PATH: &str = "/opt/stand-in";
 
-/// A line for whoever reads the machine's serial port.
+/// A line for the machine's serial port.
 fn say(text: &str) {
     let program = "/usr/lib/landfall-test/say";
     if Path::new(program).exists() {

@@ -11,15 +11,16 @@ use std::{thread::sleep, time::Duration};
 
 /// Between two tries to reach the API.
 const RETRY: Duration = Duration::from_secs(1);
-/// Between registering and being ready: a real one starts its network, and somebody must see that the machine is being configured.
+/// Between registering and being ready: a real one starts its network, and tests must see that the machine is being
+/// configured.
 const BECOMES_READY: Duration = Duration::from_secs(5);
 
 pub(super) fn name() -> Result<String> {
     let name = nix::unistd::gethostname().context("asking for the host name")?;
-    name.into_string().map_err(|name| anyhow::anyhow!("the host name {name:?} is no text"))
+    name.into_string().map_err(|name| anyhow::anyhow!("the host name {name:?} is not text"))
 }
 
-/// Registers and becomes ready; tries for ever, as the API may come any time.
+/// Registers and becomes ready; retries forever, as the API may come up at any time.
 pub(super) fn run(settings: &Settings) -> Result<()> {
     let name = name()?;
     let node = loop {
@@ -43,7 +44,7 @@ fn node(settings: &Settings, name: &str) -> Result<Value> {
     let label = match settings.role {
         Role::Master => MASTER_LABEL,
         Role::Worker => "node-role.kubernetes.io/worker",
-        Role::Bootstrap => bail!("a bootstrap host is no node"),
+        Role::Bootstrap => bail!("a bootstrap host is not a node"),
     };
     let annotation = |what: &str| format!("machineconfiguration.openshift.io/{what}Config");
     Ok(json!({

@@ -14,7 +14,7 @@ pub(super) const MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Objects {
     by_path: BTreeMap<String, Value>,
-    /// Texts that are no objects: logs of pods.
+    /// Texts that are not objects: logs of pods.
     texts: BTreeMap<String, String>,
     version: u64,
 }
@@ -41,7 +41,7 @@ impl Objects {
     /// Puts an object in the place of any other.
     pub(super) fn put(&mut self, path: &str, mut object: Value) {
         self.version += 1;
-        // Of objects made one after the other the numbers tell the order.
+        // The numbers give the order of objects.
         if object.pointer("/metadata/uid").is_none() {
             object["metadata"]["uid"] = json!(format!("{:08}", self.version));
         }
@@ -59,7 +59,7 @@ impl Objects {
         self.put(&config_map_path(namespace, name), map);
     }
 
-    /// A manifest of a kind that somebody asks for; others are not kept.
+    /// A manifest of a requested kind; others are not stored.
     pub(super) fn put_manifest(&mut self, manifest: Value) {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
@@ -105,7 +105,7 @@ impl Objects {
                 (None, None) => status(404, &format!("{path} not found")),
             },
             "POST" if is_collection => {
-                let Some(object) = document() else { return status(400, "the body is no JSON") };
+                let Some(object) = document() else { return status(400, "the body is not JSON") };
                 let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str) else {
                     return status(422, "metadata.name is required");
                 };
@@ -143,7 +143,7 @@ pub(super) fn is_ready(node: &Value) -> bool {
     conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// A label that is there, or with `=` has a value.
+/// A label that exists, or with `=` has a value.
 fn selects(object: &Value, selector: &str) -> bool {
     let (key, value) = selector.split_once('=').map_or((selector, None), |(key, value)| (key, Some(value)));
     let label = object.get("metadata").and_then(|metadata| metadata.get("labels")?.get(key)?.as_str());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_that_somebody_asks_for_are_kept() {
+    fn requested_manifests_are_stored() {
         let mut objects = Objects::default();
         let metadata = json!({"name": "x", "namespace": "y"});
         for kind in ["ConfigMap", "MachineConfig", "Secret"] {

@@ -15,9 +15,9 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const MANIFESTS: [&str; 2] = ["/opt/openshift/manifests", "/opt/openshift/openshift"];
 const DONE: &str = "/opt/openshift/.bootkube.done";
 const SINGLE_NODE_CONFIG: &str = "/opt/openshift/master.ign";
-/// So many masters are enough for a control plane that its bootstrap host has yet to join.
+/// Masters that suffice for a control plane before its bootstrap host joins.
 const ENOUGH_MASTERS: usize = 2;
-/// Failed looks in a row after which nobody is there.
+/// Failed checks in a row after which the server counts as gone.
 const GONE_AFTER: u32 = 3;
 
 /// The temporary control plane, until masters have theirs.
@@ -75,7 +75,7 @@ fn manifests() -> Result<Vec<Value>> {
     Ok(manifests)
 }
 
-/// Whole or not at all.
+/// Atomically.
 fn write(path: &str, text: &str) -> Result<()> {
     let draft = format!("{path}.draft");
     if let Some(parent) = Path::new(path).parent() {
@@ -103,7 +103,7 @@ pub fn kubelet() -> Result<()> {
     node::run(&Settings::read()?)
 }
 
-/// A master's part of the control plane: keeps a copy, and serves when nobody else does and it is its turn.
+/// A master's part of the control plane: holds a copy, and serves when no other master does and it is its turn.
 pub fn control_plane() -> Result<()> {
     let settings = Settings::read()?;
     let name = node::name()?;

@@ -1,18 +1,18 @@
-//! What a machine's stand-ins are told.
+//! Settings of a machine's stand-ins.
 
 use super::objects::Objects;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::{fs, net::Ipv4Addr};
 
-/// Where they lie on a machine.
+/// Where they are on a machine.
 pub const SETTINGS_PATH: &str = "/etc/stand-in.json";
 
 /// What a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The live system that carries the temporary control plane.
+    /// The live system that runs the temporary control plane.
     Bootstrap,
     /// An installed control-plane node.
     Master,
@@ -47,7 +47,7 @@ pub struct Settings {
     pub server: [String; 2],
     /// Of who may ask the API, PEM, with its key.
     pub client: [String; 2],
-    /// What the control plane begins with where none was before it: on a single node.
+    /// The initial objects of a control plane without a predecessor: on a single node.
     pub objects: Option<Objects>,
 }
 
@@ -62,7 +62,7 @@ impl Settings {
         Self { role, ..self.clone() }
     }
 
-    /// Whether one node is all there is.
+    /// Whether the cluster is a single node.
     pub fn is_single_node(&self) -> bool {
         self.replicas == 1
     }

@@ -35,7 +35,7 @@ pub struct Counters {
     pub dropped: u64,
     /// Frames for the machine that met a cut.
     pub cut: u64,
-    /// Frames for the machine that it was too slow to take, or not there for.
+    /// Frames for the machine while it was too slow or not connected.
     pub overflowed: u64,
 }
 
@@ -94,7 +94,7 @@ impl Fabric {
         self.pairs.entry((a.min(b), a.max(b))).or_default()
     }
 
-    /// Takes every rule back.
+    /// Removes every rule.
     pub(super) fn heal(&mut self) {
         self.pairs.clear();
         self.ports.iter_mut().for_each(|port| port.link = Link::default());
@@ -106,7 +106,7 @@ impl Fabric {
     }
 
     /// Where a frame goes. Group and unknown addresses go everywhere, link-local groups (LLDP, STP) included: this is one
-    /// cable with many ends rather than a bridge, so that a test can play the neighbour.
+    /// cable with many ends rather than a bridge, so that a test can act as the neighbour.
     pub(super) fn forward(&mut self, from: PortId, frame: &[u8]) -> Vec<Delivery> {
         let bytes = len_u64(frame);
         if let Some((_, counters)) = self.port_mut(from) {

@@ -1,6 +1,6 @@
 //! An Ethernet switch in user space: each port is a unix socket a machine's `-netdev stream` connects to.
 //!
-//! Unprivileged, deterministic, and its cables can be made bad while machines run.
+//! Unprivileged, deterministic, and its cables can be degraded while machines run.
 
 mod fabric;
 mod framing;
@@ -29,7 +29,7 @@ struct Shared {
     stop: bool,
 }
 
-/// A running switch. Dropping it unplugs everybody.
+/// A running switch. Dropping it unplugs all machines.
 #[derive(Debug)]
 pub struct Switch {
     shared: Arc<Mutex<Shared>>,
@@ -97,7 +97,7 @@ impl Switch {
         *self.lock().fabric.pair_mut(a, b) = link;
     }
 
-    /// Cuts every path between the two sides; ports in neither keep theirs.
+    /// Cuts every path between the two sides; other ports are not affected.
     pub fn partition(&self, one: &[PortId], other: &[PortId]) {
         let mut shared = self.lock();
         for a in one {
@@ -105,7 +105,7 @@ impl Switch {
         }
     }
 
-    /// Takes back all loss, delay and cuts.
+    /// Removes all loss, delay and cuts.
     pub fn heal(&self) {
         self.lock().fabric.heal();
     }
@@ -261,13 +261,13 @@ mod tests {
             // b keeps up, c sleeps.
             assert_eq!(b.receive().1.len(), payload.len());
         }
-        // Once this is there, the switch is through with what came before.
+        // After this, the switch has handled what came before.
         b.send(1, b"done");
         assert_eq!(a.receive(), (2, b"done".to_vec()));
         let seen = switch.counters(ports[2]);
         assert!(seen.overflowed > 0 && seen.sent > 0, "{seen:?}");
         assert_eq!(seen.overflowed + seen.sent, 400);
-        // And what it does get is whole.
+        // And what it does get is complete.
         assert_eq!(c.receive().1, payload);
     }
 }

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes queued for a machine that doesn't read; as a real switch's buffer, what is over is dropped.
+/// Bytes queued for a machine that doesn't read; like a real switch's buffer, the excess is dropped.
 const MAX_QUEUE_BYTES: usize = 4 << 20;
 /// Bytes taken from one machine before the others have their turn.
 const TURN_BYTES: usize = 256 << 10;
@@ -51,7 +51,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Hands over what the machine takes now.
+    /// Sends what the machine accepts now.
     fn flush(&mut self) -> io::Result<()> {
         while !self.queue.is_empty() {
             match self.stream.write(self.queue.as_slices().0) {

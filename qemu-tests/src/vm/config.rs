@@ -1,4 +1,4 @@
-//! A machine as it is asked for, and QEMU's arguments for it.
+//! The configuration of a machine, and QEMU's arguments for it.
 
 use super::{Vm, VmError, paths_in};
 use crate::{
@@ -15,10 +15,10 @@ use std::{
 /// What the machine starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Firmware {
-    /// SeaBIOS; of a processor without BIOS the same as UEFI.
+    /// SeaBIOS; on a processor without BIOS the same as UEFI.
     #[default]
     Bios,
-    /// EDK II, with variables of its own.
+    /// EDK II, with its own variables.
     Uefi,
     /// EDK II for x86_64 that checks what it starts against Microsoft's keys; needs the machine `q35,smm=on`.
     UefiSecure,
@@ -41,11 +41,11 @@ pub enum Bus {
     /// virtio-blk.
     #[default]
     Virtio,
-    /// An NVMe controller of its own.
+    /// A separate NVMe controller.
     Nvme,
-    /// A virtio SCSI host adapter of its own.
+    /// A separate virtio SCSI host adapter.
     Scsi,
-    /// An AHCI controller of its own.
+    /// A separate AHCI controller.
     Sata,
 }
 
@@ -141,37 +141,37 @@ impl VmBuilder {
         }
     }
 
-    /// MiB of memory, 512 unless told.
+    /// MiB of memory, default 512.
     pub fn memory_mib(mut self, mib: u32) -> Self {
         self.memory_mib = mib;
         self
     }
 
-    /// Its processor, x86_64 unless told.
+    /// Its processor, default x86_64.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
         self
     }
 
-    /// QEMU's `-machine`; unless told `pc`, or what its processor has instead.
+    /// QEMU's `-machine`; default `pc`, or what its processor has instead.
     pub fn machine(mut self, machine: impl Into<String>) -> Self {
         self.machine = Some(machine.into());
         self
     }
 
-    /// QEMU's `-smp`, one processor unless told.
+    /// QEMU's `-smp`, default one processor.
     pub fn processors(mut self, processors: impl Into<String>) -> Self {
         self.processors = processors.into();
         self
     }
 
-    /// BIOS unless told.
+    /// Default BIOS.
     pub fn firmware(mut self, firmware: Firmware) -> Self {
         self.firmware = firmware;
         self
     }
 
-    /// One more disk. Disks are tried for booting in this order, before the ISO: blank ones are passed over.
+    /// One more disk. Disks are tried for booting in this order, before the ISO: blank ones are skipped.
     pub fn disk(mut self, disk: Disk) -> Self {
         self.disks.push(disk);
         self
@@ -183,7 +183,8 @@ impl VmBuilder {
         self
     }
 
-    /// The CD comes before the disks in the firmware's order, and UEFI's is put so again at every start: only its BootNext is stronger.
+    /// The CD comes before the disks in the firmware's order, which in UEFI is restored at every start: only BootNext
+    /// precedes it.
     pub fn iso_first(mut self, first: bool) -> Self {
         self.iso_first = first;
         self
@@ -195,7 +196,7 @@ impl VmBuilder {
         self
     }
 
-    /// The firmware boots from the first interface, with iPXE, what no disk before it and no CD gives it.
+    /// The firmware boots from the first interface, with iPXE, if no disk and no CD boots first.
     pub fn netboot(mut self) -> Self {
         self.netboot = true;
         self
@@ -226,9 +227,9 @@ impl VmBuilder {
     }
 
     /// The guest's clocks count its instructions, and jump to the next timer when it has nothing to do: what it measures between
-    /// its own parts does not depend on how busy the host is. Under KVM they go on as ever, nor is there need.
+    /// its own parts does not depend on how busy the host is. Under KVM they run as usual, which suffices.
     ///
-    /// They also jump while the guest waits for the world outside: nothing there is to be waited for with a time-out.
+    /// They also jump while the guest waits for the outside: a guest must not wait for that with a time-out.
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
         self
@@ -293,7 +294,7 @@ impl VmBuilder {
             add("-device", "virtserialport,chardev=shell,name=shell".into());
         }
         for (index, disk) in self.disks.iter().enumerate() {
-            // The host's page cache outlives QEMU, so "unsafe" risks a disk only when the host itself goes down.
+            // The host's page cache outlives QEMU, so "unsafe" risks a disk only if the host itself crashes.
             add(
                 "-drive",
                 with_path(
@@ -326,7 +327,7 @@ impl VmBuilder {
                 "-netdev",
                 with_path(&format!("stream,id=net{index},server=off,addr.type=unix,addr.path="), &nic.port, ""),
             );
-            // With the ROM that QEMU brings for it, or none.
+            // With QEMU's own ROM for it, or none.
             let boot = if self.netboot && index == 0 {
                 format!("bootindex={}", self.disks.len() + 2)
             } else {

@@ -1,4 +1,4 @@
-//! What can go wrong with a machine, told with the end of its console.
+//! What can go wrong with a machine, shown with the end of its console.
 
 use crate::{qmp::QmpError, serial::Marker};
 use std::{fmt, io, path::PathBuf, time::Duration};
@@ -31,7 +31,7 @@ pub enum VmError {
         limit: Duration,
         state: Box<ConsoleState>,
     },
-    /// QEMU ended while the machine was still needed. An exit status of 0 is no success: guests that panic give it too.
+    /// QEMU ended while the machine was still needed. An exit status of 0 is not a success: guests that panic give it too.
     #[error("{vm}: QEMU ended ({status}){state}")]
     Ended { vm: String, status: String, state: Box<ConsoleState> },
     #[error("{vm}: the guest panicked: {line}{state}")]

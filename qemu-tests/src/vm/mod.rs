@@ -36,7 +36,7 @@ const QMP_LIMIT: Duration = Duration::from_secs(60);
 /// Likewise: swtpm listens as soon as it runs.
 const TPM_LIMIT: Duration = Duration::from_secs(60);
 
-/// A running machine. Dropping it is pulling its plug.
+/// A running machine. Dropping it cuts its power.
 #[derive(Debug)]
 pub struct Vm {
     config: VmBuilder,
@@ -145,12 +145,12 @@ impl Vm {
         }
     }
 
-    /// Fails when the guest panicked or QEMU is gone. The timer panic of TCG is cured by one new start, and then the answer
-    /// is true: the machine is at its beginning again.
+    /// Fails when the guest panicked or QEMU is gone. After a timer panic of TCG it is started once more, and then the
+    /// answer is true: the machine starts from the beginning.
     pub fn check(&mut self) -> Result<bool, VmError> {
         let fate = self.serial.fate();
         if fate == Fate::TimerPanic && !self.retried {
-            tracing::warn!(vm = self.config.name, "the guest's kernel missed its timer, starting it once more");
+            tracing::warn!(vm = self.config.name, "the guest's kernel missed its timer; starting it again");
             self.retried = true;
             self.restart()?;
             return Ok(true);
@@ -183,7 +183,7 @@ impl Vm {
         }
     }
 
-    /// Pulls the plug and switches on again; disks and UEFI variables stay.
+    /// Cuts the power and switches on again; disks and UEFI variables stay.
     pub fn restart(&mut self) -> Result<(), VmError> {
         let _ = self.process.kill();
         self.qmp = None;
@@ -192,14 +192,14 @@ impl Vm {
         Ok(())
     }
 
-    /// The shell of a machine that runs [`crate::images::shell_system`], once it is there.
+    /// The shell of a machine that runs [`crate::images::shell_system`], once it is ready.
     pub fn shell(&mut self, limit: Duration) -> Result<Shell, VmError> {
         self.wait_for("shell", limit)?;
         let path = self.dir.path().join(paths_in::SHELL);
         Shell::connect(&path).map_err(|source| VmError::Prepare { vm: self.config.name.clone(), path, source })
     }
 
-    /// Pulls the plug.
+    /// Cuts the power.
     pub fn kill(&mut self) {
         let _ = self.process.kill();
     }
@@ -209,7 +209,7 @@ impl Vm {
         self.execute("system_powerdown", json!({})).map(drop)
     }
 
-    /// Ends QEMU in order.
+    /// Ends QEMU cleanly.
     pub fn quit(&mut self) -> Result<(), VmError> {
         self.execute("quit", json!({})).map(drop)
     }
@@ -219,7 +219,7 @@ impl Vm {
         self.execute("set_link", json!({ "name": format!("net{index}"), "up": up })).map(drop)
     }
 
-    /// QEMU's word for the machine's state: `running`, `paused`, `shutdown`, …
+    /// The machine's state as QEMU reports it: `running`, `paused`, `shutdown`, …
     pub fn status(&mut self) -> Result<String, VmError> {
         let answer = self.execute("query-status", json!({}))?;
         Ok(answer.get("status").and_then(Value::as_str).unwrap_or_default().to_owned())
@@ -300,7 +300,7 @@ fn launch(config: &VmBuilder, dir: &Path, log: &Path) -> Result<(Process, Serial
     };
     let console = open(log.to_owned())?;
     let errors = open(log.with_extension("qemu.log"))?;
-    // QEMU refuses to listen where an old socket lies only in some versions; away with them.
+    // Some versions of QEMU don't listen where an old socket exists, so it is removed.
     for socket in [paths_in::QMP, paths_in::SHELL] {
         let _ = std::fs::remove_file(dir.join(socket));
     }

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Names a directory to keep captures in.
+/// Names a directory to store captures in.
 const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
 /// Five times what a boot takes under TCG on a busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
@@ -76,8 +76,8 @@ impl Facts {
         String::from_utf8(self.run(script)).unwrap()
     }
 
-    /// Makes the virtio disks HALF-1 and HALF-2 the mirror md127 of 32 MiB, with a file system: an array without metadata, which
-    /// needs no program of its own (kernel's Documentation/admin-guide/md.rst).
+    /// Makes the virtio disks HALF-1 and HALF-2 the mirror md127 of 32 MiB, with a file system: an array without
+    /// metadata, which needs no separate program (kernel's Documentation/admin-guide/md.rst).
     pub(crate) fn make_mirror(&mut self) {
         self.run(
             "modprobe raid1
@@ -164,7 +164,7 @@ impl Facts {
             assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
             let [mut replayed, here]: [Value; 2] =
                 [replayed.stdout, here].map(|json| serde_json::from_slice(&json).unwrap());
-            // Time went on from one to the other.
+            // Time passed between the two.
             if let Some(uptime) = here.pointer("/health/uptime_seconds") {
                 replayed["health"]["uptime_seconds"] = uptime.clone();
             }

@@ -117,7 +117,7 @@ pub(crate) fn check_efi_boot(console: &Path, loader: &str) {
     assert!(last.contains("HD(2,GPT,") && last.contains(loader), "UEFI started {started:#?}");
 }
 
-/// Prints changes, so that a failure has its story above it.
+/// Prints changes, so that the history precedes a failure.
 pub(crate) fn changes() -> qemu_tests::rack::Observer {
     let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
     Box::new(move |views: &[HostView]| {
@@ -131,7 +131,7 @@ pub(crate) fn start_installation(rack: &mut Rack) {
     ok(rack.install());
 }
 
-/// Waits until all are installed; each must have the name, the user and the config it was given. What they said of themselves.
+/// Waits until all are installed; each must have the name, the user and the config it was given. Gives what they reported.
 pub(crate) fn finish_installation(rack: &mut Rack) -> Vec<NodeFacts> {
     ok(rack.wait_installed(LIMIT));
     let facts = ok(rack.facts());

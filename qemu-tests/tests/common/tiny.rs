@@ -42,7 +42,7 @@ pub(crate) fn build(dir: &Path, script: &str) -> (PathBuf, PathBuf) {
 
 fn install_modules(from: &Path, to: &Path) {
     let all = fs::read_to_string(from.join("modules.dep")).unwrap();
-    let mut kept = String::new();
+    let mut needed = String::new();
     for line in all.lines() {
         let (path, needs) = line.split_once(':').unwrap();
         if MODULES.iter().any(|name| path.ends_with(&format!("/{name}.ko"))) {
@@ -50,11 +50,11 @@ fn install_modules(from: &Path, to: &Path) {
                 fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
                 fs::copy(from.join(file), to.join(file)).unwrap();
             }
-            kept.push_str(line);
-            kept.push('\n');
+            needed.push_str(line);
+            needed.push('\n');
         }
     }
-    fs::write(to.join("modules.dep"), kept).unwrap();
+    fs::write(to.join("modules.dep"), needed).unwrap();
 }
 
 fn executable(path: &Path, text: &str) {

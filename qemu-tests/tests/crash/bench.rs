@@ -26,7 +26,7 @@ pub(crate) const DISK_BYTES: usize = 64 * MIB;
 /// Five times what a boot or an installation takes under TCG on a busy machine.
 const LIMIT: Duration = Duration::from_secs(240);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
-/// Nobody writes more between two power cuts.
+/// No installation writes more between two power cuts.
 const LOG_BYTES: u64 = 64 << 30;
 
 struct BenchDisk {
@@ -52,7 +52,7 @@ pub(crate) struct Bench {
     usual: Option<Duration>,
 }
 
-/// An installation that goes on in the machine.
+/// An installation that runs in the machine.
 struct Run {
     word: String,
     /// Where its markers begin.
@@ -61,7 +61,7 @@ struct Run {
 }
 
 impl Bench {
-    /// Both disks hold the first system from the start; one of them has also a partition that is to be kept.
+    /// Both disks hold the first system from the start; one of them has also a partition that must stay.
     pub(crate) fn start(systems: [System; 2], bytes_per_second: u64) -> Self {
         let dir = paths::scratch_dir().unwrap();
         let disks = [("PLAIN", false), ("KEEPS", true)].map(|(serial, keeps)| {
@@ -97,7 +97,7 @@ impl Bench {
         Self { dir, service: Service::start(), systems, disks, vm, shell, bytes_per_second, runs: 0, usual: None }
     }
 
-    /// An installation that nobody interrupts; how long it takes.
+    /// An uninterrupted installation; how long it takes.
     pub(crate) fn measure(&mut self) -> Duration {
         let (new, config) = (self.systems[1].clone(), config("measured"));
         self.service.offer(&new.image, &config, self.bytes_per_second);
@@ -186,7 +186,7 @@ impl Bench {
         Copy { path, state, installed }
     }
 
-    /// Signals are sent from within, as soon as it says what they wait for; the rest of the moments are ours to watch for.
+    /// Signals are sent from within, as soon as the awaited line appears; the other moments are watched from here.
     fn install(&mut self, index: usize, interrupted: Option<&Moment>) -> Run {
         self.runs += 1;
         let (word, url, disk) = (format!("r{}:", self.runs), self.service.url(), &self.disks[index]);
@@ -246,7 +246,7 @@ END
             }
             At::Request(what) => {
                 let asked = self.service.is_asked(what, LIMIT);
-                assert!(asked, "nobody asked for {what}, but for {:?}: {}", self.service.requests(), self.errors());
+                assert!(asked, "{what} was not requested; requested: {:?}: {}", self.service.requests(), self.errors());
             }
             At::Event(event) => {
                 let reached =
@@ -256,7 +256,7 @@ END
         }
     }
 
-    /// To the end, which must be a good one.
+    /// To the end, which must be a success.
     fn complete(&mut self, run: &Run) -> Result<Duration, String> {
         let mut code = String::new();
         self.follow(run, |line| {
@@ -276,7 +276,7 @@ END
         String::from_utf8(output).unwrap().trim().to_owned()
     }
 
-    /// Says what is worth a word about it.
+    /// Gives remarks about it.
     fn interrupt(&mut self, run: &Run, kind: Kind, random: &mut fastrand::Rng) -> String {
         match kind {
             Kind::Term | Kind::Kill => {
@@ -314,7 +314,7 @@ END
         }
     }
 
-    /// What a program that was killed left in the live system.
+    /// What a killed program left in the live system.
     fn leftovers(&mut self) -> Vec<String> {
         let found = self.ask(
             "sync

@@ -31,7 +31,7 @@ pub(crate) struct Installed {
 pub(crate) struct Copy {
     pub path: PathBuf,
     pub state: State,
-    /// Which system is there, if there is one.
+    /// Which system is on it, if any.
     pub installed: Installed,
 }
 
@@ -108,9 +108,9 @@ fn work(jobs: &Receiver<Job>, from: usize) -> Totals {
 
 /// For people to look at.
 fn keep(disk: &Path, moment: usize) {
-    let kept = paths::log_dir("crash").unwrap().join(format!("moment-{moment}.raw"));
-    if fs::copy(disk, &kept).is_ok() {
-        println!("     the disk is kept in {}", kept.display());
+    let copy = paths::log_dir("crash").unwrap().join(format!("moment-{moment}.raw"));
+    if fs::copy(disk, &copy).is_ok() {
+        println!("     the disk is stored in {}", copy.display());
     }
 }
 

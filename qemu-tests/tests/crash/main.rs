@@ -1,10 +1,9 @@
 //! Installations interrupted by signals and power cuts, at every boundary between two stages and at random moments: no disk boots
 //! half a system, and the next installation completes.
 //!
-//! A handful of moments by default. LANDFALL_CRASH_MOMENTS=50 is so many random ones beside every boundary in every kind;
-//! LANDFALL_SEED gives the same ones again, LANDFALL_CRASH_MINUTES ends it early, and LANDFALL_CRASH_FROM=75 goes on where it
-//! ended. What losing power does at every single
-//! write is tested where the writes are, in the suite `faults`.
+//! A handful of moments by default. LANDFALL_CRASH_MOMENTS=50 adds that many random ones to every boundary in every kind;
+//! LANDFALL_SEED gives the same ones again, LANDFALL_CRASH_MINUTES ends it early, and LANDFALL_CRASH_FROM=75 continues
+//! where it ended. What losing power does at every single write is tested where the writes are, in the suite `faults`.
 #![allow(clippy::unwrap_used)]
 
 mod bench;
@@ -75,7 +74,7 @@ fn an_interrupted_installation_never_half_boots_and_the_next_one_completes() {
 
 /// The judge of all this must see what is wrong.
 #[test]
-fn half_a_system_is_told_from_a_whole_one() {
+fn half_a_system_is_distinguished_from_a_whole_one() {
     let [old, new] = systems();
     let dir = paths::scratch_dir().unwrap();
     let before = bench::prepare(&dir, &dir.path().join("disk"), &old, "{}", true);

@@ -1,4 +1,4 @@
-//! What a disk holds after an interruption, by a table reader of the tests' own.
+//! What a disk holds after an interruption, by the tests' own table reader.
 
 use qemu_tests::images::Minimal;
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
@@ -7,7 +7,7 @@ pub(crate) const MIB: usize = 1 << 20;
 const SECTOR: usize = 512;
 /// Where the boot code ends and the rest of a boot sector begins.
 const BOOT_CODE: usize = 440;
-/// The partition that is kept.
+/// The partition that stays.
 pub(crate) const KEPT: &str = "data";
 
 #[derive(Clone)]
@@ -36,11 +36,11 @@ impl System {
 pub(crate) enum State {
     /// The old system, whole.
     Untouched,
-    /// The old system, whole, but part of what leads to it.
+    /// The old system, whole, but without part of what leads to it.
     NoWayIn,
     /// Nothing leads anywhere.
     NoTable,
-    /// Only the partition that is kept.
+    /// Only the partition that stays.
     OnlyKept,
     /// The new system.
     Complete,
@@ -51,7 +51,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
 }
 
 /// Names and places of the partitions in the table whose header is in this sector, if all of it is sound (UEFI 2.10, 5.3.2).
-/// Without a protective MBR nobody looks for it.
+/// Without a protective MBR it is not looked for.
 fn table(medium: &[u8], lba: usize) -> Option<Vec<(String, Range<usize>)>> {
     if medium[510..512] != [0x55, 0xAA] {
         return None;
@@ -93,7 +93,7 @@ pub(crate) fn judge(medium: &[u8], before: &[u8], old: &System, new: &System) ->
             return Err("the partition to keep has changed".into());
         }
         let listed = |table: &Vec<_>| table.contains(&(KEPT.to_owned(), place.clone()));
-        // Whoever looks takes the first that is sound.
+        // Readers take the first that is valid.
         if !tables.iter().flatten().next().is_some_and(listed) {
             return Err("no table lists the partition to keep".into());
         }
@@ -138,7 +138,7 @@ pub(crate) fn flushed(log: &Path, at_power_on: &[u8]) -> Vec<u8> {
         if flags & FLUSH != 0 {
             sound = writes.len();
         }
-        // A discard promises nothing, and these disks ignore it.
+        // A discard guarantees nothing, and these disks ignore it.
         if flags & DISCARD == 0 && sectors > 0 {
             writes.push((start * 512, at, sectors * 512));
             at += sectors * 512;

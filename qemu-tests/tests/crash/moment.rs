@@ -6,13 +6,13 @@ use std::{fmt, time::Duration};
 /// How.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// SIGTERM to the program, and SIGKILL if it is still there after five seconds.
+    /// SIGTERM to the program, and SIGKILL if it still runs after five seconds.
     Term,
     /// SIGKILL to the program.
     Kill,
-    /// The machine is switched off; what it had given to the disk is there.
+    /// The machine is switched off; what it had sent to the disk is there.
     Cut,
-    /// The same, and of what the disk had not been told to flush a random part is gone.
+    /// The same, and a random part of the unflushed data is lost.
     CutCache,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for At {
     }
 }
 
-/// Every boundary between two stages, as the service is told, and within them between phases of the work.
+/// Every boundary between two stages, as reported to the service, and within them between phases of the work.
 pub(crate) const BOUNDARIES: [At; 24] = [
     At::Part(0.0),
     At::Event("stage Starting installation"),

@@ -1,4 +1,4 @@
-//! The service of one host, and the server of its image: takes every report, and says what it was asked, before it answers.
+//! The service of one host, and the server of its image: accepts every report, and announces each request before it answers.
 
 use api::endpoint::Produces;
 use fake_service::{Answer, Reply, Request};
@@ -46,7 +46,7 @@ struct State {
     sent_bytes: u64,
 }
 
-/// Goes on until the process ends.
+/// Runs until the process ends.
 pub(crate) struct Service {
     port: u16,
     shared: Arc<Shared>,
@@ -76,7 +76,7 @@ impl Service {
         format!("http://{HOST}:{}", self.port)
     }
 
-    /// What is installed from now on. Until now nothing may have been asked that the real service would refuse.
+    /// What is installed from now on. Until now no request may have been one that the real service would refuse.
     pub(crate) fn offer(&self, image: &Arc<Vec<u8>>, config: &str, bytes_per_second: u64) {
         assert_eq!(self.api.take_violations(), [""; 0]);
         let (image, config) = (image.clone(), config.to_owned());
@@ -125,7 +125,7 @@ fn answer(request: &Request, shared: &Shared) -> Answer {
         // Answers of the fake outlive it; a test has a few of these.
         Some(endpoint) if endpoint.produces == Produces::File => Answer::Text(200, config.leak()),
         Some(_) => Answer::Done,
-        // Nobody signed the image.
+        // The image has no signature.
         None => Answer::Status(404),
     }
 }

@@ -1,4 +1,5 @@
-//! Disks, interfaces and protections in the report: what QEMU was told of them, and what its models of devices are known to say.
+//! Disks, interfaces and protections in the report: what QEMU was given for them, and what its models of devices are
+//! known to report.
 
 use crate::{
     facts::Facts,
@@ -53,7 +54,7 @@ fn disks(facts: &mut Facts, inventory: &Value, storage: &Value) {
     }
 }
 
-/// What each disk says beside its size and its motor.
+/// What each disk reports besides its size and its motor.
 fn of_its_kind(serial: &str) -> Value {
     let virtio = |address: &str, sector: u32| {
         json!({
@@ -88,7 +89,7 @@ fn of_its_kind(serial: &str) -> Value {
             "wwid": "naa.5000c500deadbeef", "pci_address": "0000:00:1f.2", "controller_driver": "ahci",
             "ata": {
                 "serial": serial, "model": "SAMSUNG-X", "firmware": "FW-6", "wwn": "0x5000c500deadbeef", "has_smart": true,
-                // In IDENTIFY 1 is no rotation at all.
+                // In IDENTIFY 1 means no rotation at all.
                 "is_smart_enabled": true, "rotation_rpm": 0, "logical_sector_bytes": 512, "is_locked": false,
             },
             "smart": {

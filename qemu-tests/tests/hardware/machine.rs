@@ -1,5 +1,5 @@
-//! The machine with everything that QEMU emulates. Each value it is given is written down once, here, beside what an inventory
-//! must make of it.
+//! The machine with everything that QEMU emulates. Each value it is given is written down once, here, next to what an
+//! inventory must make of it.
 
 use api::Mac;
 use qemu_tests::{
@@ -136,7 +136,7 @@ pub(crate) struct Interface {
     pub product: &'static str,
     pub speed_mbps: i64,
     pub net_driver: &'static str,
-    /// As its driver tells it: the version in the image of the EEPROM that QEMU gives it.
+    /// As its driver reports it: the version in the image of the EEPROM that QEMU gives it.
     pub firmware: Option<&'static str>,
 }
 
@@ -186,7 +186,7 @@ pub(crate) const INTERFACES: [Interface; 5] = [
         net_driver: "igb",
         firmware: Some("2.1.0"),
     },
-    // Without a speed of its own virtio says -1.
+    // Without its own speed virtio reports -1.
     Interface {
         mac: "52:54:00:aa:bb:05",
         device: "virtio-net-pci",
@@ -205,7 +205,7 @@ pub(crate) struct Disk {
     pub mib: u64,
     /// QEMU's device with its options.
     pub device: &'static str,
-    /// What the inventory says of it beside name, path, id, serial number, size and eligibility.
+    /// What the inventory says of it besides name, path, id, serial number, size and eligibility.
     pub inventory: Value,
 }
 
@@ -319,7 +319,7 @@ pub(crate) struct Parts {
     _disks: tempfile::TempDir,
 }
 
-/// QEMU's version, such as 10.0.2, as its NVMe disk tells it too.
+/// QEMU's version, such as 10.0.2, as its NVMe disk reports it too.
 pub(crate) fn qemu_version() -> String {
     let output = Command::new("qemu-system-x86_64").arg("--version").output().unwrap().stdout;
     let text = String::from_utf8_lossy(&output).into_owned();
@@ -370,7 +370,7 @@ pub(crate) fn start(name: &str) -> (Parts, Vm) {
         .with("-device", "ipmi-bmc-extern,id=bmc0,chardev=bmc")
         .with("-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2")
         .with("-device", "i6300esb,addr=0x1d")
-        // Else ACPI numbers the slots, and not as they are told.
+        // Else ACPI numbers the slots differently.
         .with("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
         .with("-device", "virtio-scsi-pci,id=hba,addr=0x03")
         .with(

@@ -1,6 +1,6 @@
 //! The inventory of a machine with everything QEMU emulates, field by field against QEMU's command line.
 //!
-//! `LANDFALL_KEEP_CAPTURES=DIR` keeps the captures made of the machines.
+//! `LANDFALL_KEEP_CAPTURES=DIR` stores the captures made of the machines.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ fn every_value_on_qemus_command_line_is_in_the_inventory() {
     let began = Instant::now();
     let (parts, mut vm) = machine::start("bios");
     let mut facts = Facts::ask(&mut vm);
-    println!("hardware: the shell is there after {:.1} s", began.elapsed().as_secs_f64());
+    println!("hardware: the shell is ready after {:.1} s", began.elapsed().as_secs_f64());
 
     facts.run("for port in /sys/class/net/eth*; do ip link set ${port##*/} up; done");
     facts.until(|inventory| have_carrier(inventory, true).then_some(()));
@@ -50,7 +50,7 @@ fn every_value_on_qemus_command_line_is_in_the_inventory() {
     println!("hardware: {:.1} s", began.elapsed().as_secs_f64());
 }
 
-/// The disk's reads never come back; the program must, and with it whoever waits for its end.
+/// The disk's reads never return; the program must, and with it the process that waits for its end.
 #[test]
 fn a_disk_that_hangs_costs_no_other_fact() {
     let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());
@@ -71,8 +71,8 @@ fn a_disk_that_hangs_costs_no_other_fact() {
         .unwrap();
     let mut facts = Facts::ask(&mut vm);
     let before = facts.inventory();
-    // The limits of the second disk: one byte a second, of which the first read uses up three days' worth. After that nobody
-    // has the disk open, and nobody has its sectors in memory.
+    // The limits of the second disk: one byte a second, of which the first read uses up three days' worth. After that no
+    // process has the disk open, and its sectors are not in memory.
     let limits = ["bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr"].map(|name| (name.to_owned(), json!(0)));
     let mut limits: serde_json::Map<String, Value> = limits.into_iter().collect();
     limits.extend([("device".to_owned(), json!("disk1")), ("bps".to_owned(), json!(1))]);
@@ -97,7 +97,7 @@ fn the_whole_machine(facts: &mut Facts, inventory: &Value, arguments: &str) {
     };
     let flags: Vec<String> = of_cpu("flags").split(' ').map(str::to_owned).collect();
     assert!(!flags.contains(&machine::FLAG_OFF.to_owned()));
-    // Of the processor's own clock QEMU's command line says nothing.
+    // QEMU's command line does not set the processor's own clock.
     let frequency = rest["cpu"]["frequency"].take().as_f64().unwrap();
     assert!(
         cpuinfo.lines().any(|line| line.starts_with("cpu MHz") && line.ends_with(&format!(": {frequency:.3}"))),

@@ -1,4 +1,4 @@
-//! Machines that are odd in one way each. What QEMU and the shell made them of must be told; their captures are for keeping.
+//! Machines that are odd in one way each. What QEMU and the shell gave them must be reported; their captures can be stored.
 
 use crate::{devices, facts::Facts, machine::MIB};
 use qemu_tests::{

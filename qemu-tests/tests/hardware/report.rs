@@ -1,4 +1,4 @@
-//! The report of the same machine: what QEMU was told must be in it. Of the rest it may say what the kernel says.
+//! The report of the same machine: what QEMU was given must be in it. The rest may be what the kernel says.
 
 use crate::{
     devices,

@@ -14,7 +14,7 @@ pub(super) const LOCK: &str = "/etc/.pwd.lock";
 const NSSWITCH: &str = "/etc/nsswitch.conf";
 const NSSWITCH_BYTES: u64 = 64 << 10;
 
-/// Keeps others from changing accounts until it is dropped.
+/// Keeps other programs from changing accounts until it is dropped.
 pub(super) struct Lock(#[allow(dead_code)] File);
 
 impl Lock {
@@ -32,7 +32,7 @@ impl Lock {
     }
 }
 
-/// The files; what one doesn't have is empty.
+/// The files; missing ones are empty.
 pub(super) struct Database {
     pub passwd: Table,
     pub shadow: Table,
@@ -40,7 +40,7 @@ pub(super) struct Database {
     pub gshadow: Table,
     pub subuid: Table,
     pub subgid: Table,
-    /// Users and groups of the image itself, which ostree systems keep apart and nobody changes.
+    /// Users and groups of the image itself, which ostree systems store apart and never change.
     more_users: Option<Table>,
     more_groups: Option<Table>,
 }
@@ -91,7 +91,7 @@ impl Database {
         self.gshadow.push(&[name, password, "", ""]);
     }
 
-    /// Gives a group that is in /etc/group another number, which its users take over, or another password.
+    /// Gives a group in /etc/group another number, also for its users, or another password.
     pub(super) fn change_group(&mut self, name: &str, numbers: Option<(u32, u32)>, password: Option<&str>) {
         let is_it = |row: &Row| row.get(0) == name;
         let before = self.group.find(name);
@@ -127,7 +127,7 @@ impl Database {
         }
     }
 
-    /// Puts a user into these groups beside those it is in.
+    /// Adds a user to these groups.
     pub(super) fn join(&mut self, user: &str, groups: &[String]) {
         for table in [&mut self.group, &mut self.gshadow] {
             table.change(|row| groups.iter().any(|group| group == row.get(0)) && row.set_member(3, user, true));
@@ -160,7 +160,7 @@ impl Database {
         });
     }
 
-    /// Numbers for a user's own containers, where the root hands such out. The error is the file that is full.
+    /// Subordinate numbers for a user's containers, if the root assigns them. The error is the file that is full.
     pub(super) fn add_subordinates(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Homes, mailboxes, keys: what belongs to a user beside the lines of the files.
+//! Homes, mailboxes, keys: what belongs to a user besides the lines of the files.
 
 use super::super::root::{Access, Place, Root, is_directory, is_regular};
 use super::settings::Settings;
@@ -18,7 +18,7 @@ pub(super) struct Owner<'u> {
 
 /// Why a home can't be removed.
 pub(super) enum Kept {
-    /// It is somebody else's.
+    /// It belongs to another user.
     Foreign,
     /// Another home is in it.
     Shared(String),
@@ -31,7 +31,7 @@ impl From<io::Error> for Kept {
     }
 }
 
-/// Makes a home with what every new user gets, unless it is there.
+/// Creates a home with what every new user gets, unless it exists.
 pub(super) fn create(root: &Root, home: &str, owner: &Owner<'_>, settings: &Settings) -> io::Result<()> {
     let place = root.follow(home)?;
     if root.stat(&place)?.is_some() {
@@ -46,7 +46,7 @@ pub(super) fn create(root: &Root, home: &str, owner: &Owner<'_>, settings: &Sett
     }
 }
 
-/// Whether a home can go where nothing is.
+/// Whether a missing home can be created.
 pub(super) fn check_move(root: &Root, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (root.follow(from)?, root.follow(to)?);
     let has_home = root.stat(&from)?.is_some_and(|stat| is_directory(&stat));
@@ -64,7 +64,7 @@ pub(super) fn rename(root: &Root, from: &str, to: &str) -> io::Result<()> {
     root.rename(&from, &to)
 }
 
-/// Gives a home to the new number of its user or group.
+/// Sets the owner of a home to the new number of its user or group.
 pub(super) fn give(root: &Root, home: &str, user: (u32, u32), group: (u32, u32)) -> io::Result<()> {
     if user.0 == user.1 && group.0 == group.1 {
         return Ok(());
@@ -122,12 +122,12 @@ pub(super) fn remove_mail(root: &Root, spool: &str, uid: u32) -> io::Result<()> 
 
 type LogError = (String, io::Error);
 
-/// Forgets the logins of whoever had the number before, where the root keeps them.
+/// Removes the logins of an earlier user with the number, where the root stores them.
 pub(super) fn reset_logs(root: &Root, uid: u32) -> Result<(), LogError> {
     each_log(root, |log| log.reset(uid))
 }
 
-/// Takes a user's logins along to its new number.
+/// Moves a user's logins to its new number.
 pub(super) fn move_logs(root: &Root, from: u32, to: u32) -> Result<(), LogError> {
     each_log(root, |log| if log.has(from)? { log.copy(from, to) } else { log.reset(to) })
 }
@@ -179,7 +179,7 @@ impl Log {
     }
 }
 
-/// Writes a user's keys as if the user did: only into directories of its own.
+/// Writes a user's keys as if the user did: only into its own directories.
 pub(super) fn write_keys(root: &Root, home: &str, owner: &Owner<'_>, keys: &[u8]) -> io::Result<()> {
     let file = root.resolve(format!("{home}/.ssh/authorized_keys.d/ignition"))?;
     let dir = file.parent().ok_or(Errno::EISDIR)?;
@@ -193,7 +193,7 @@ pub(super) fn write_keys(root: &Root, home: &str, owner: &Owner<'_>, keys: &[u8]
         }
     };
     if owner.uid != 0 && stat.st_uid != owner.uid {
-        let message = format!("{place} is not a directory of {}, who could not write there", owner.name);
+        let message = format!("{place} is not a directory owned by {}, who could not write there", owner.name);
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let access = Access { uid: owner.uid, gid: owner.gid, mode: 0o700 };

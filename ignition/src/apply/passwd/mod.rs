@@ -1,7 +1,7 @@
 //! Users and groups: what useradd, usermod, userdel, groupadd and groupdel do when Ignition calls them, done to the root's own files.
 //!
-//! The programs are those of shadow-utils 4.13 (`src/useradd.c` and its neighbours), so that an account has the same numbers, home
-//! and lines whoever makes it. Expiry dates and access lists, which Ignition never sets, are left out.
+//! The programs are those of shadow-utils 4.13 (`src/useradd.c` and its neighbours), so that an account has the same
+//! numbers, home and lines as if they created it. Expiry dates and access lists, which Ignition never sets, are left out.
 
 mod database;
 mod home;
@@ -17,7 +17,7 @@ use home::Owner;
 use settings::{Kind, Settings};
 use std::{cell::OnceCell, io};
 
-/// A password nobody has.
+/// A password that matches nothing.
 const NO_PASSWORD: &str = "*";
 /// The same as groupadd writes it.
 const NO_GROUP_PASSWORD: &str = "!";
@@ -96,7 +96,7 @@ impl<'r> Accounts<'r> {
         Database::read(self.root).map_err(|(path, source)| Fault::System("reading", path, source))
     }
 
-    /// The files, which nobody else changes from now on.
+    /// The files, locked against other programs.
     fn open(&self) -> Result<Database, Fault> {
         if self.lock.get().is_none() {
             let lock =
@@ -115,7 +115,7 @@ impl<'r> Accounts<'r> {
             .map_err(|source| Fault::System("reading", "/etc/login.defs or /etc/default/useradd".to_owned(), source))
     }
 
-    /// Adds a group, or changes what the config says of one that is there, as groupmod does.
+    /// Adds a group, or changes what the config says of an existing one, as groupmod does.
     fn put_group(&self, group: &PasswdGroup<'_>) -> Result<(), Fault> {
         let mut database = self.open()?;
         let name = &*group.name;
@@ -123,7 +123,7 @@ impl<'r> Accounts<'r> {
         let password = group.password_hash.as_deref().filter(|hash| !hash.is_empty());
         check_field("passwordHash", password.unwrap_or_default())?;
         if database.group(name).is_some() {
-            let not_here = || wrong(format!("the group {name} is not in /etc/group, so that it can't be changed"));
+            let not_here = || wrong(format!("the group {name} is not in /etc/group, so it can't be changed"));
             let old_gid = database.group.find(name).and_then(|row| row.number(2)).ok_or_else(not_here)?;
             let gid = match group.gid {
                 Some(gid) if gid != i64::from(old_gid) => Some(free_number(gid, &database.numbers(Kind::Group))?),
@@ -148,7 +148,7 @@ impl<'r> Accounts<'r> {
         }
         let mut database = self.open()?;
         let Some(gid) = database.group.find(name).and_then(|group| group.number(2)) else {
-            return Err(wrong(format!("the group {name} is not in /etc/group, so that it can't be deleted")));
+            return Err(wrong(format!("the group {name} is not in /etc/group, so it can't be deleted")));
         };
         if let Some(user) = database.passwd.rows().find(|user| user.number(3) == Some(gid)) {
             return Err(wrong(format!("{name} is the primary group of {}; delete that user first", user.get(0))));
@@ -168,7 +168,7 @@ impl<'r> Accounts<'r> {
         let primary = user.primary_group.as_deref().filter(|group| !group.is_empty());
         let has_own_group = primary.is_none() && user.no_user_group != Some(true) && settings.has_user_groups();
         if has_own_group && database.group(name).is_some() {
-            return Err(wrong(format!("a group {name} is there already; name it as primaryGroup, or set noUserGroup")));
+            return Err(wrong(format!("a group {name} exists already; set it as primaryGroup, or set noUserGroup")));
         }
         let groups = known_groups(&database, user)?;
         let uid = match user.uid {
@@ -206,7 +206,7 @@ impl<'r> Accounts<'r> {
             let asked = user.uid.is_some().then_some(uid);
             database
                 .add_subordinates(name, asked, &settings)
-                .map_err(|file| wrong(format!("{file} has no room for the subordinate numbers of {name}")))?;
+                .map_err(|file| wrong(format!("{file} has no free subordinate numbers for {name}")))?;
         }
         self.save(&database)?;
         let owner = Owner { name, uid, gid };
@@ -226,7 +226,7 @@ impl<'r> Accounts<'r> {
         Ok(())
     }
 
-    /// Whether a user that is there has all it should have.
+    /// Whether an existing user has all it should have.
     fn is_as_asked(&self, user: &PasswdUser<'_>) -> Result<bool, Fault> {
         let database = self.read()?;
         let Some(row) = database.passwd.find(&user.name) else { return Ok(false) };
@@ -250,7 +250,7 @@ impl<'r> Accounts<'r> {
         }
         let mut database = self.open()?;
         let name = &*user.name;
-        let not_here = || wrong(format!("the user {name} is not in /etc/passwd, so that it can't be changed"));
+        let not_here = || wrong(format!("the user {name} is not in /etc/passwd, so it can't be changed"));
         let before = database.passwd.find(name).ok_or_else(not_here)?;
         let (Some(old_uid), Some(old_gid)) = (before.number(2), before.number(3)) else { return Err(not_here()) };
         let set = |text: &Option<crate::model::Text<'_>>| text.as_deref().filter(|t| !t.is_empty()).map(str::to_owned);
@@ -298,13 +298,13 @@ impl<'r> Accounts<'r> {
                 .map_err(|source| Fault::System("moving the home to", home.clone(), source))?;
         }
         home::give(self.root, &home, (old_uid, uid), (old_gid, gid))
-            .map_err(|source| Fault::System("giving away the home", home.clone(), source))?;
+            .map_err(|source| Fault::System("changing the owner of the home", home.clone(), source))?;
         if uid != old_uid {
             home::move_logs(self.root, old_uid, uid)
                 .map_err(|(path, source)| Fault::System("writing", path, source))?;
             let spool = self.settings()?.mail_spool(name);
             home::give_mail(self.root, &spool, old_uid, uid)
-                .map_err(|source| Fault::System("giving away the mailbox", spool.clone(), source))?;
+                .map_err(|source| Fault::System("changing the owner of the mailbox", spool.clone(), source))?;
         }
         Ok(())
     }
@@ -326,15 +326,17 @@ impl<'r> Accounts<'r> {
         let found = database.passwd.find(name);
         let Some((row, (uid, gid))) = found.and_then(|row| Some((row.clone(), (row.number(2)?, row.number(3)?))))
         else {
-            return Err(wrong(format!("the user {name} is not in /etc/passwd, so that it can't be deleted")));
+            return Err(wrong(format!("the user {name} is not in /etc/passwd, so it can't be deleted")));
         };
         let home = row.get(5);
         let others: Vec<_> = database.passwd.rows().filter(|row| row.get(0) != name).collect();
         home::check_removal(self.root, home, uid, others.iter().map(|row| row.get(5))).map_err(
             |error| match error {
-                home::Kept::Foreign => wrong(format!("the home {home} is not {name}'s own; delete or give it first")),
+                home::Kept::Foreign => {
+                    wrong(format!("the home {home} does not belong to {name}; delete it or change its owner first"))
+                }
                 home::Kept::Shared(other) => wrong(format!("the home {other} of another user is inside {home}")),
-                home::Kept::Io(source) => Fault::System("looking at the home", home.to_owned(), source),
+                home::Kept::Io(source) => Fault::System("checking the home", home.to_owned(), source),
             },
         )?;
         database.passwd.remove(name);
@@ -360,7 +362,7 @@ impl<'r> Accounts<'r> {
     fn choose(&self, kind: Kind, database: &Database, system: bool, preferred: Option<u32>) -> Result<u32, Fault> {
         let range = self.settings()?.range(kind, system);
         numbers::choose(&database.numbers(kind), range, system, preferred)
-            .ok_or_else(|| wrong(format!("no number between {} and {} is free", range.min, range.max)))
+            .ok_or_else(|| wrong(format!("no free number between {} and {}", range.min, range.max)))
     }
 
     fn write_keys(&self, user: &PasswdUser<'_>) -> Result<(), Fault> {
@@ -387,7 +389,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
     if starts && name.len() <= MAX_BYTES && name.chars().all(fits) && !is_number && name != "." && name != ".." {
         Ok(())
     } else {
-        Err(wrong(format!("{name:?} can't be the name of a user or group")))
+        Err(wrong(format!("{name:?} is not a valid name of a user or group")))
     }
 }
 
@@ -435,7 +437,7 @@ fn known_group(database: &Database, group: &str) -> Result<u32, Fault> {
         database.numbers(Kind::Group).contains(&number).then_some(number)
     };
     let found = by_number().or_else(|| database.group(group)?.number(2));
-    found.ok_or_else(|| wrong(format!("there is no group {group} in /etc/group")))
+    found.ok_or_else(|| wrong(format!("no group {group} in /etc/group")))
 }
 
 /// The supplementary groups by name.

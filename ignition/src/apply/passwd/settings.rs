@@ -1,4 +1,4 @@
-//! What the root says of new accounts: `/etc/login.defs` and `/etc/default/useradd`.
+//! The root's settings for new accounts: `/etc/login.defs` and `/etc/default/useradd`.
 
 use super::super::root::Root;
 use std::{collections::HashMap, io};

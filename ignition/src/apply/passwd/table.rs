@@ -6,7 +6,7 @@ use std::io;
 /// Larger account files than any there are.
 const TABLE_BYTES: u64 = 64 << 20;
 
-/// One of the files. Lines nobody changes stay as they are, whatever is in them.
+/// One of the files. Unchanged lines stay as they are, whatever is in them.
 #[derive(Debug)]
 pub(super) struct Table {
     path: &'static str,
@@ -23,9 +23,8 @@ impl Table {
         };
         let stat = root.stat(&root.follow(path)?)?;
         let access = stat.map(|stat| Access { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & 0o7777 });
-        let text = std::str::from_utf8(&before).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8; it would be damaged by a change")
-        })?;
+        let text = std::str::from_utf8(&before)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8, so a change would damage it"))?;
         let lines = text.lines().map(str::to_owned).collect();
         Ok(Self { path, access, lines, before, changed: false })
     }
@@ -72,7 +71,7 @@ impl Table {
         self.changed |= self.lines.len() != before;
     }
 
-    /// Writes it if it has changed, and what it was beside it, as all programs do that change it.
+    /// Writes it if it has changed, with a backup of the old one beside it, as all such programs do.
     pub(super) fn save(&self, root: &Root) -> io::Result<()> {
         let Some(access) = self.access.filter(|_| self.changed) else { return Ok(()) };
         let place = root.follow(self.path)?;
@@ -112,7 +111,7 @@ impl Row {
         self.get(field).split(',').filter(|name| !name.is_empty()).collect()
     }
 
-    /// Puts a name into a list or takes it out; false if that changes nothing.
+    /// Adds a name to a list or removes it; false if that changes nothing.
     pub(super) fn set_member(&mut self, field: usize, name: &str, is_member: bool) -> bool {
         let mut list = self.list(field);
         if list.contains(&name) == is_member {

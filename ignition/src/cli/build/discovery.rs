@@ -19,7 +19,7 @@ enum Shape {
     Assisted,
 }
 
-/// The config of a live host, which has it report to the service.
+/// The config of a live host, which makes it report to the service.
 ///
 /// The native shape has the settings of our own live ISO; with --agent-url it brings our agent to any other. The assisted shape is
 /// what the assisted service makes, for its agent and a CoreOS live ISO. Overrides are Ignition configs, merged last.
@@ -36,7 +36,7 @@ pub(super) struct Discovery {
     /// Environment that hosts are discovered in
     #[arg(long, value_name = "ID")]
     infra_env_id: InfraEnvId,
-    /// What the agent calls its version; in the assisted shape its image
+    /// Version that the agent reports; in the assisted shape its image
     #[arg(long, value_name = "VERSION", default_value = env!("CARGO_PKG_VERSION"))]
     agent_version: String,
     /// Whose units and files it has
@@ -45,7 +45,7 @@ pub(super) struct Discovery {
     /// Don't check the service's certificate
     #[arg(long)]
     insecure: bool,
-    /// Certificates that the service's own is checked against, PEM
+    /// CA certificates for the service, PEM
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Token sent with every request
@@ -57,10 +57,10 @@ pub(super) struct Discovery {
     /// Proxy for https URLs
     #[arg(long, value_name = "URL")]
     https_proxy: Option<String>,
-    /// What goes direct, with commas between
+    /// Hosts to reach without proxy, comma-separated
     #[arg(long, value_name = "LIST")]
     no_proxy: Option<String>,
-    /// Public keys of user core, one a line
+    /// Public keys of user core, one per line
     #[arg(long, value_name = "FILE")]
     ssh_keys: Option<PathBuf>,
     /// The environment's override
@@ -85,7 +85,7 @@ struct AssistedArgs {
     /// Registry credentials
     #[arg(long, value_name = "FILE")]
     pull_secret: Option<PathBuf>,
-    /// Certificates that hosts are to trust, PEM
+    /// Certificates that hosts must trust, PEM
     #[arg(long, value_name = "FILE")]
     trust_bundle: Option<PathBuf>,
     /// Mirrors of registries, as containers-registries.conf
@@ -106,7 +106,7 @@ struct AssistedArgs {
     /// Hosts' networks: static_network_config of an environment, YAML or JSON
     #[arg(long, value_name = "FILE")]
     static_network: Option<PathBuf>,
-    /// OpenShift to install: from 4.18 on, hosts get their networks as policies, before as keyfiles
+    /// Version of OpenShift to install: from 4.18 on, hosts get their networks as policies, before as keyfiles
     #[arg(long, value_name = "VERSION", default_value = "", requires = "static_network")]
     openshift_version: String,
     /// Seconds to wait for slow network hardware
@@ -149,7 +149,7 @@ impl AssistedArgs {
         let static_network = match &self.static_network {
             Some(file) => {
                 let files = network::files(&networks(file)?, flow)
-                    .with_context(|| format!("no files can be made of {}", file.display()))?;
+                    .with_context(|| format!("cannot create files from {}", file.display()))?;
                 Some(StaticNetwork { flow, files, discovery_delay_s: self.discovery_delay })
             }
             None => None,
@@ -172,7 +172,7 @@ impl Discovery {
         ensure!(
             self.shape == Shape::Assisted || !self.assisted.is_used(),
             "the native shape has no pull secret, trust bundle, mirror, time sources, network settings and internal \
-             override; ask for the other with --shape assisted"
+             override; use --shape assisted"
         );
         ensure!(
             self.shape == Shape::Native || deliver_agent.is_none(),

@@ -10,25 +10,25 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The config of an installed host: its role's, with what is this host's alone.
+/// The config of an installed host: its role's, with this host's own settings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition build host --hostname node-1 --role-config worker.ign --override node-1.json > node-1.ign\n  \
     landfall ignition build host --hostname sno --role-config bootstrap.ign --nodeip-hint 192.168.131.0")]
 pub(super) struct Host {
-    /// Its name, as it is to be in /etc/hostname
+    /// Its name, for /etc/hostname
     #[arg(long, value_name = "NAME", default_value = "")]
     hostname: String,
-    /// The config of its role, into which all else is merged
+    /// The config of its role, into which everything else is merged
     #[arg(long, value_name = "FILE")]
     role_config: Option<PathBuf>,
-    /// Public keys of user core, one a line
+    /// Public keys of user core, one per line
     #[arg(long, value_name = "FILE")]
     ssh_keys: Option<PathBuf>,
-    /// Address of the network whose address of the host the kubelet is to use
+    /// Address of the network in which the kubelet uses the host's address
     #[arg(long, value_name = "ADDRESS")]
     nodeip_hint: Option<IpAddr>,
-    /// Fetch this pool's config in place of worker's
+    /// Fetch this pool's config instead of the worker's
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     /// Remove the system on the disk that the host was installed from
@@ -57,20 +57,20 @@ impl Host {
     }
 }
 
-/// A config that has a host fetch the rest of its config, for workers of a running cluster.
+/// A config that makes a host fetch the rest of its config, for workers of a running cluster.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition build pointer https://api-int.example.com:22623/config/worker --ca mcs.pem --hostname node-7")]
 pub(super) struct Pointer {
-    /// Where the rest is
+    /// URL of the rest
     source: String,
-    /// Certificates that the server's own is checked against, PEM
+    /// CA certificates for the server, PEM
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Sent as "Authorization: Bearer ..."
+    /// Token, sent as "Authorization: Bearer ..."
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
-    /// The host's name, as it is to be in /etc/hostname
+    /// The host's name, for /etc/hostname
     #[arg(long, value_name = "NAME", default_value = "")]
     hostname: String,
     /// The host's override: an Ignition config
@@ -95,7 +95,7 @@ impl Pointer {
     }
 }
 
-/// The config of a system that a customised live ISO installs: one as it is, or several as one that merges them.
+/// The config of a system that a customised live ISO installs: a single config unchanged, several as one that merges them.
 #[derive(Debug, Args)]
 pub(super) struct Dest {
     #[command(flatten)]
@@ -127,13 +127,13 @@ impl DestConfigs {
 impl Dest {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let config = customize::dest_config(&self.configs.read()?)?;
-        self.output.print(&config.context("there is no config: give one with --dest-ignition")?)
+        self.output.print(&config.context("no config given: use --dest-ignition")?)
     }
 }
 
-/// The config of a live ISO of CoreOS that installs a machine by itself.
+/// The config of a live ISO of CoreOS that installs a machine unattended.
 ///
-/// It carries the installed system's config, the installer's configs, and programs to run before and after the installation.
+/// It contains the installed system's config, the installer's configs, and programs to run before and after the installation.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition build live --dest-device /dev/sda --dest-ignition node.ign --post-install tell.sh --budget > live.ign")]
@@ -143,7 +143,7 @@ pub(super) struct Live {
     /// Config of the live system; repeatable
     #[arg(long, value_name = "FILE")]
     live_ignition: Vec<PathBuf>,
-    /// Where to install
+    /// Device to install to
     #[arg(long, value_name = "DEVICE")]
     dest_device: Option<String>,
     /// Console of the installed system; repeatable
@@ -152,10 +152,10 @@ pub(super) struct Live {
     /// Kernel argument to add on the installed system; repeatable
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_append: Vec<String>,
-    /// Kernel argument to remove there; repeatable
+    /// Kernel argument to remove on the installed system; repeatable
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_delete: Vec<String>,
-    /// Take the live system's network settings along
+    /// Copy the live system's network settings
     #[arg(long)]
     copy_network: bool,
     /// Program to run before the installation; repeatable
@@ -190,7 +190,7 @@ impl Live {
             ..self.dest.read()?
         };
         let config = customize::live_config(&customize)?;
-        self.output.print(&config.context("nothing is asked of the live system: it needs no config")?)
+        self.output.print(&config.context("no options for the live system: it needs no config")?)
     }
 }
 

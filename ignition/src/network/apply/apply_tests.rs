@@ -117,14 +117,14 @@ fn what_is_there_stays_when_the_machine_is_no_host() {
 }
 
 #[test]
-fn a_missing_interface_is_told_and_the_rest_applied() {
+fn a_missing_interface_is_reported_and_the_rest_applied() {
     let machine = Machine::new(&[("ens2", "52:54:00:00:00:0B")]);
     let configs = [host(ETH, &[("52:54:00:00:00:0a", "eth0"), ("52:54:00:00:00:0b", "eth1")])];
     machine.carries(&configs, Flow::Keyfiles);
     let plan = machine.plan().unwrap();
-    let told: Vec<_> =
-        plan.hosts[0].interfaces.iter().map(|told| (told.logical.as_str(), told.name.as_deref())).collect();
-    assert_eq!(told, [("eth0", None), ("eth1", Some("ens2"))]);
+    let renamed: Vec<_> =
+        plan.hosts[0].interfaces.iter().map(|renamed| (renamed.logical.as_str(), renamed.name.as_deref())).collect();
+    assert_eq!(renamed, [("eth0", None), ("eth1", Some("ens2"))]);
     assert!(machine.apply().unwrap().contains(&"ens2.nmconnection".to_owned()));
     // A policy names what is missing.
     let machine = Machine::new(&[("ens2", "52:54:00:00:00:0B")]);
@@ -166,7 +166,7 @@ fn maps_that_cant_be_read_are_named_by_line() {
     let machine = Machine::new(&[("ens1", "52:54:00:00:00:0a")]);
     machine.write("/etc/assisted/network/host0/mac_interface.ini", b"52:54:00:00:00:0a=eth0\n\nx=y\n");
     let error = machine.plan().unwrap_err().to_string();
-    assert!(error.ends_with("mac_interface.ini, line 3: \"x\" is not a MAC address: six pairs of hexadecimal digits with a colon or a dash between them"), "{error}");
+    assert!(error.ends_with("mac_interface.ini, line 3: \"x\" is not a MAC address: expected six pairs of hexadecimal digits separated by colons or dashes"), "{error}");
     machine.write("/etc/assisted/network/host0/mac_interface.ini", &[0xff]);
     assert!(matches!(machine.plan(), Err(ApplyError::Text { .. })));
     machine.write("/etc/assisted/network/host0/mac_interface.ini", &vec![b'\n'; (1 << 20) + 1]);
@@ -174,7 +174,7 @@ fn maps_that_cant_be_read_are_named_by_line() {
 }
 
 #[test]
-fn a_device_of_its_own_goes_before_what_is_made_of_it() {
+fn a_device_goes_before_what_is_made_of_it() {
     let machine = Machine::new(&[
         ("a-bond", "52:54:00:00:00:0a"),
         ("b-port", "52:54:00:00:00:0a"),

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How waiting for names ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// Nothing changed for as long as was asked.
+    /// Nothing changed for the requested time.
     Stable,
     /// Time ran out; names may still change.
     TimedOut,
@@ -50,8 +50,8 @@ pub fn settle(
 
 /// The interface of each MAC address; the loopback interface left out.
 ///
-/// Where several have one address, as a bond and its ports or a virtual function and what stands before it, a device of its own
-/// goes before what is made of others, and what isn't part of another before what is.
+/// Where several have one address, as a bond and its ports or a virtual function and what stands before it, a device that
+/// is not made of others comes first, then one that isn't part of another.
 pub fn interfaces(sys: &Path) -> Result<BTreeMap<Mac, String>, ApplyError> {
     let dir = sys.join("class/net");
     let failed = |source| ApplyError::Read { path: dir.clone(), source };

@@ -10,7 +10,7 @@ mod plan;
 mod source;
 
 pub use interfaces::{Settled, interfaces, settle};
-pub use plan::{Host, Plan, Told, Write, plan};
+pub use plan::{Host, NamedInterface, Plan, Write, plan};
 pub use source::{HostDir, read_hosts};
 
 use super::{FILE_MODE, Mac, NetworkError};
@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 
 /// What exists in an initramfs only.
 const INITRAMFS_MARK: &str = "/etc/initrd-release";
-/// Where an initramfs keeps profiles for NetworkManager, there and in the system it starts.
+/// Where an initramfs has profiles for NetworkManager, there and in the system it starts.
 const INITRAMFS_TARGET: &str = "/etc/coreos-firstboot-network";
-/// Where NetworkManager keeps its profiles.
+/// Where NetworkManager has its profiles.
 const TARGET: &str = "/etc/NetworkManager/system-connections";
 
 /// Why a host's network can't be applied.
@@ -36,20 +36,20 @@ pub enum ApplyError {
     TooLong { path: PathBuf, max: u64 },
     #[error("{} has a name or content that is not UTF-8", path.display())]
     Text { path: PathBuf },
-    /// A line of the map that is no `MAC=name`.
+    /// A line of the map that is not `MAC=name`.
     #[error("{}, line {line}: {reason}", path.display())]
     Map { path: PathBuf, line: usize, reason: String },
     #[error("{} is not a policy of captured MAC addresses: {reason}", path.display())]
     Policy { path: PathBuf, reason: String },
     #[error("{}: no interface of this machine has the MAC address {mac}, which the policy captures", path.display())]
     NotHere { path: PathBuf, mac: Mac },
-    #[error("{} can't be made keyfiles", path.display())]
+    #[error("{} can't be converted to keyfiles", path.display())]
     Keyfiles { path: PathBuf, source: NetworkError },
-    #[error("{one} and {other} would both be {name}; only one may match this machine")]
+    #[error("{one} and {other} would both become {name}; only one may match this machine")]
     SameFile { name: String, one: String, other: String },
     #[error("{one} and {other} have the same uuid, {uuid}; NetworkManager would drop one of them")]
     SameUuid { uuid: String, one: String, other: String },
-    #[error("{} has a directory {name:?}, so it is not NetworkManager's directory of profiles; nothing was touched", path.display())]
+    #[error("{} has a directory {name:?}, so it is not NetworkManager's directory of profiles; nothing was changed", path.display())]
     NotProfiles { path: PathBuf, name: String },
     #[error("{} can't be written", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -60,7 +60,7 @@ pub fn default_target() -> &'static Path {
     Path::new(if Path::new(INITRAMFS_MARK).exists() { INITRAMFS_TARGET } else { TARGET })
 }
 
-/// The names of what lies in `target` and the plan doesn't write. Empty where nothing matched: then what is there stays.
+/// The names of what lies in `target` and the plan doesn't write. Empty where nothing matched: then existing profiles stay.
 pub fn stale(plan: &Plan, target: &Path) -> Result<Vec<String>, ApplyError> {
     let read = |source| ApplyError::Read { path: target.to_owned(), source };
     let mut names = Vec::new();
@@ -85,8 +85,8 @@ pub fn stale(plan: &Plan, target: &Path) -> Result<Vec<String>, ApplyError> {
     Ok(names)
 }
 
-/// Writes the plan's profiles into `target`, each whole or not at all, then removes `stale` ones. Whatever stops it half-way, it
-/// can be done again.
+/// Writes the plan's profiles into `target`, each completely or not at all, then removes `stale` ones. After an
+/// interruption it can be repeated.
 pub fn carry_out(plan: &Plan, target: &Path, stale: &[String]) -> Result<(), ApplyError> {
     if plan.write.is_empty() {
         return Ok(());

@@ -10,8 +10,8 @@ const MAX_NAME_BYTES: usize = 15;
 pub(super) struct Names(pub(super) BTreeMap<String, String>);
 
 impl Names {
-    /// What `name` becomes: a logical name itself, or the name of a VLAN made of one, `LOGICAL.ID`, whose base is cut so that the
-    /// kernel takes it. None for any other.
+    /// What `name` becomes: a logical name itself, or the name of a VLAN on one, `LOGICAL.ID`, whose base is cut so that
+    /// the kernel accepts it. None for any other.
     ///
     /// All are replaced at once: two interfaces may have each other's logical names.
     pub(super) fn real(&self, name: &str) -> Option<String> {

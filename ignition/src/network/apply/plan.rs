@@ -1,4 +1,4 @@
-//! What is to be written on this machine.
+//! What will be written on this machine.
 
 use super::names::Names;
 use super::source::HostDir;
@@ -17,21 +17,21 @@ pub struct Plan {
     pub write: Vec<Write>,
 }
 
-/// An entry of the list that is of this machine.
+/// An entry of the list that matches this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Host {
     /// `host0`
     pub name: String,
-    pub interfaces: Vec<Told>,
+    pub interfaces: Vec<NamedInterface>,
 }
 
 /// An interface of a host.
 #[derive(Clone, Debug, Serialize)]
-pub struct Told {
+pub struct NamedInterface {
     pub mac: String,
     /// Its name in the profiles.
     pub logical: String,
-    /// Its name here; none if this machine has no such interface.
+    /// Its name on this machine; none without such an interface.
     pub name: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Write {
     pub name: String,
     /// What it is made of, `host0/eth0.nmconnection`.
     pub from: String,
-    /// Content. It may hold keys, so that it is not shown.
+    /// Content. It may contain keys, so it is not shown.
     #[serde(skip)]
     pub text: String,
 }
@@ -53,17 +53,17 @@ impl std::fmt::Debug for Write {
     }
 }
 
-/// Finds the hosts this machine is by its `interfaces`, and gives their profiles the names interfaces have here.
+/// Finds the hosts that match this machine by its `interfaces`, and puts its interface names into their profiles.
 pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Plan, ApplyError> {
     let mut plan = Plan::default();
     for host in hosts.iter().filter(|host| host.map.iter().any(|(mac, _)| interfaces.contains_key(mac))) {
-        let told = host.map.iter().map(|(mac, logical)| Told {
+        let host_interfaces = host.map.iter().map(|(mac, logical)| NamedInterface {
             mac: mac.to_string(),
             logical: logical.clone(),
             name: interfaces.get(mac).cloned(),
         });
-        let told: Vec<Told> = told.collect();
-        let names = told.iter().filter_map(|one| Some((one.logical.clone(), one.name.clone()?)));
+        let host_interfaces: Vec<NamedInterface> = host_interfaces.collect();
+        let names = host_interfaces.iter().filter_map(|one| Some((one.logical.clone(), one.name.clone()?)));
         let names = Names(names.gather());
         for (file, text) in &host.files {
             let from = format!("{}/{file}", host.name);
@@ -77,7 +77,7 @@ pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Pla
                 plan.write.push(Write { name: names.file(file), text: names.text(text), from });
             }
         }
-        plan.hosts.push(Host { name: host.name.clone(), interfaces: told });
+        plan.hosts.push(Host { name: host.name.clone(), interfaces: host_interfaces });
     }
     order::sort_by(&mut plan.write, |a, b| a.name.cmp(&b.name));
     check(&plan.write)?;
@@ -103,7 +103,7 @@ fn captured(
     Ok(keyfiles.into_iter().map(|keyfile| (keyfile.name, keyfile.text)))
 }
 
-/// No two profiles may be one file, or be taken for one another.
+/// Two profiles must not have the same file name or uuid.
 fn check(profiles: &[Write]) -> Result<(), ApplyError> {
     let (mut files, mut uuids) = (BTreeMap::new(), BTreeMap::new());
     for Write { name, from, text } in profiles {

@@ -22,8 +22,8 @@ pub struct HostDir {
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// The directories `host*` below `dir`, in the order of their numbers. One without a map is passed over, as the service's script
-/// does; its name is in the second list.
+/// The directories `host*` below `dir`, in the order of their numbers. One without a map is skipped, as by the service's
+/// script; its name is in the second list.
 pub fn read_hosts(dir: &Path) -> Result<(Vec<HostDir>, Vec<String>), ApplyError> {
     let (mut hosts, mut passed_over) = (Vec::new(), Vec::new());
     for (name, path) in entries(dir)? {
@@ -74,7 +74,7 @@ fn parse_map(path: &Path, text: &str) -> Result<Vec<(Mac, String)>, ApplyError> 
     let mut map = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |reason: String| ApplyError::Map { path: path.to_owned(), line: index.saturating_add(1), reason };
-        let (mac, name) = line.split_once('=').ok_or_else(|| wrong("it is not MAC=name".to_owned()))?;
+        let (mac, name) = line.split_once('=').ok_or_else(|| wrong("expected MAC=name".to_owned()))?;
         let mac = mac.trim().parse().map_err(|error: crate::network::mac::MacError| wrong(error.to_string()))?;
         map.push((mac, name.trim().to_owned()));
     }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// What every buffer starts at a multiple of: no disk asks for more than its sector, at most a page.
+/// Alignment of every buffer: no disk needs more than its sector, at most a page.
 pub const ALIGN: usize = 4096;
 
 /// A fixed-size piece of memory that starts on a page, and how much of it is in use.
@@ -37,7 +37,7 @@ impl Buffer {
         self.len = len.min(self.capacity);
     }
 
-    /// What is in use, in memory of its own.
+    /// What is in use, in its own memory.
     pub fn copy(&self) -> Self {
         let mut copy = Self::new(self.len);
         copy.whole().copy_from_slice(self);

@@ -1,4 +1,4 @@
-//! Reads and writes of which several are under way at once.
+//! Reads and writes of which several are in flight at once.
 
 mod buffer;
 mod ring;
@@ -17,7 +17,7 @@ pub struct Request {
     pub offset: u64,
     /// Bytes of it that are done.
     pub done: usize,
-    /// How often it came back for no fault of its own.
+    /// How often it came back through no fault of its own.
     pub tries: u32,
 }
 

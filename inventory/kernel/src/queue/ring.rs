@@ -14,7 +14,7 @@ use std::{
 
 /// Between two looks at a ring that can no longer be waited on.
 const POLL: Duration = Duration::from_millis(1);
-/// io_uring_enter takes so many tries to find memory, at `POLL` each, before a request is given back.
+/// Tries of io_uring_enter to find memory, every `POLL`, before a request fails.
 const ENTER_TRIES: u32 = 1000;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
@@ -35,7 +35,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// For `depth` requests at a time. Fails where the kernel is too old, was told not to (`kernel.io_uring_disabled`), or
+    /// For `depth` requests at a time. Fails where the kernel is too old, has it disabled (`kernel.io_uring_disabled`), or
     /// a filter forbids any of the calls: all are made once.
     pub fn new(file: &'a File, depth: usize) -> io::Result<Self> {
         let ring = IoUring::new(u32::try_from(depth).map_err(io::Error::other)?)?;
@@ -73,7 +73,7 @@ impl<'a> Ring<'a> {
         };
         let Ok(number) = u64::try_from(number) else { return Err((request, io::ErrorKind::Unsupported.into())) };
         if self.broken {
-            return Err((request, io::Error::other("io_uring took no more requests")));
+            return Err((request, io::Error::other("io_uring accepted no more requests")));
         }
         let request = slot.insert(request);
         let (fd, position) = (Fd(self.file.as_raw_fd()), request.position());
@@ -84,7 +84,7 @@ impl<'a> Ring<'a> {
         };
         let entry = entry.user_data(number);
         // SAFETY: source and destination are `left` bytes long, and a buffer's memory stays where it is. The slot keeps
-        // the request, and nobody touches it, until the kernel has given it back, which Drop waits for; what it writes is
+        // the request, and nothing touches it, until the kernel has given it back, which Drop waits for; what it writes is
         // shared, but only read. The descriptor is borrowed for as long as the ring lives.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         let started = pushed.map_err(io::Error::other).and_then(|()| self.submit());
@@ -127,7 +127,7 @@ impl<'a> Ring<'a> {
 impl Iterator for Ring<'_> {
     type Item = Answer;
 
-    /// Waits for any request to come back; None when none is under way.
+    /// Waits for any request to complete; None when none is pending.
     fn next(&mut self) -> Option<Answer> {
         if let Some(answer) = self.unstarted.pop_front() {
             return Some(answer);
@@ -138,7 +138,7 @@ impl Iterator for Ring<'_> {
                 let Some(request) = slot.and_then(Option::take) else { continue };
                 self.under_way -= 1;
                 let result = match usize::try_from(entry.result()) {
-                    // A zeroed range's answer is no count.
+                    // The result for a zeroed range is not a count.
                     Ok(_) if matches!(request.work, Work::Zero(_)) => Ok(request.remaining()),
                     Ok(count) => Ok(count),
                     Err(_) => Err(io::Error::from_raw_os_error(entry.result().saturating_neg())),

@@ -14,10 +14,10 @@ pub(super) fn stand_in(value: &str, key: &[u8]) -> String {
     let lower = value.to_lowercase();
     let is_hex = lower.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'-'));
     let digits = lower.bytes().filter(u8::is_ascii_hexdigit).count();
-    // A world-wide name or a MAC address: whose it is may stay known. A UUID has no such part.
+    // A world-wide name or a MAC address: the maker may stay visible. A UUID has no such part.
     let is_named =
         is_hex && (digits == 16 || (digits == 12 && lower.contains(':')) || digits == 32 && !lower.contains('-'));
-    let mut kept = match (is_named, digits) {
+    let mut prefix_left = match (is_named, digits) {
         (true, 12) => MAKER_DIGITS - 1,
         (true, _) => MAKER_DIGITS,
         (false, _) => 0,
@@ -28,8 +28,8 @@ pub(super) fn stand_in(value: &str, key: &[u8]) -> String {
         if !c.is_ascii_alphanumeric() {
             return c;
         }
-        if kept > 0 {
-            kept -= 1;
+        if prefix_left > 0 {
+            prefix_left -= 1;
             return c;
         }
         let pick = |from: &[u8], n: u8| char::from(from[usize::from(n) % from.len()]);
@@ -48,7 +48,7 @@ pub(super) fn stand_in(value: &str, key: &[u8]) -> String {
     value.chars().map(other).collect()
 }
 
-/// Bytes that nobody without the key can tell from chance.
+/// Bytes that look random without the key.
 struct Noise {
     block: [u8; 16],
     used: usize,
@@ -85,14 +85,14 @@ struct StandIn {
 impl StandIns {
     pub(super) fn new(values: &BTreeSet<String>, key: &[u8]) -> Self {
         let mut pairs = BTreeMap::new();
-        // Where one value is a form of another, the longer tells: a UUID with its dashes.
+        // Where one value is a form of another, the longer counts: a UUID with its dashes.
         let mut values: Vec<_> = values.iter().collect();
         order::sort_by_key(&mut values, |value| std::cmp::Reverse(value.len()));
         for value in values {
             for (from, to) in forms(value).into_iter().zip(forms(&stand_in(value, key))) {
                 pairs.entry(from).or_insert(to);
             }
-            // The second half of an extended WWN stands alone, too. Such that may be just a number stay.
+            // The second half of an extended WWN stands alone, too. Those that may be just a number stay.
             if value.len() == 32
                 && let (Some(half), Some(other)) = (value.get(16..), stand_in(value, key).get(16..))
                 && !half.starts_with("00000000")

@@ -1,6 +1,6 @@
 //! Serial numbers and the like out of a capture, whatever file, link or table they stand in. Pure.
 //!
-//! What has to go is read from the files known to hold it. Each value gets a stand-in of the same length and kind of
+//! What must be removed is read from the files known to contain it. Each value gets a stand-in of the same length and kind of
 //! characters, which is then put wherever the value occurs in the capture: as text, as the bytes a WWN or MAC address has
 //! in a kernel table, or with ATA's swapped bytes.
 

@@ -1,4 +1,4 @@
-//! Captures with everything that has to go.
+//! Captures with everything that must be removed.
 
 use super::*;
 use crate::{Root, capture::Captured, collect};

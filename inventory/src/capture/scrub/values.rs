@@ -1,4 +1,4 @@
-//! What has to go, from the files known to hold it. Pure; the bytes are hostile.
+//! What must be removed, from the files known to contain it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
 use crate::{identity::SHARED_SERIALS, smbios::Smbios};
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Values that tell nothing, in lower case, besides those that hosts share.
+/// Values without meaning, in lower case, besides those that hosts share.
 const TELLTALES_OF_NOTHING: [&str; 9] = [
     "",
     "none",
@@ -20,12 +20,12 @@ const TELLTALES_OF_NOTHING: [&str; 9] = [
     "asset tag",
     "no asset tag",
     "no asset information",
-    // What Azure gives all its machines.
+    // The same on all machines of Azure.
     "7783-7084-3265-9085-8269-3286-77",
 ];
 /// Asset tags that name a platform, in lower case.
 const PLATFORMS: [&str; 4] = ["amazon ec2", "oraclecloud.com", "google compute engine", "huaweicloud"];
-/// Files of /sys/class/dmi/id that tell the make. Where a serial number or asset tag says the same, it is no secret.
+/// Files of /sys/class/dmi/id that tell the make. Where a serial number or asset tag says the same, it is not a secret.
 const MAKES: [&str; 8] = [
     "sys_vendor",
     "product_name",
@@ -37,7 +37,7 @@ const MAKES: [&str; 8] = [
     "bios_vendor",
 ];
 
-/// Files of sysfs, the device tree among them, that hold nothing but such a value, by their last component.
+/// Files of sysfs, the device tree among them, that contain only such a value, by their last component.
 const VALUE_FILES: [&str; 26] = [
     "board_serial",
     "board_asset_tag",
@@ -156,7 +156,7 @@ impl Values {
 }
 
 fn is_value_file(path: &Path) -> bool {
-    // PCI slots have addresses, too, which are no secret.
+    // PCI slots have addresses, too, which are not secret.
     let is_slot = path.starts_with("/sys/bus/pci/slots");
     let is_known = path.file_name().is_some_and(|name| VALUE_FILES.iter().any(|known| name == *known));
     is_known && !is_slot && (path.starts_with("/sys") || path.starts_with("/proc/device-tree"))
@@ -261,12 +261,12 @@ fn of_page_83(mut rest: &[u8]) -> Vec<String> {
 fn names_in(line: &str) -> impl Iterator<Item = String> {
     line.split("0x").skip(1).filter_map(|rest| {
         let len = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-        // The leading digit tells the kind of name; other numbers of that length are masks and the like.
+        // The leading digit is the kind of name; other numbers of that length are masks and the like.
         (matches!(len, 16 | 32) && rest.starts_with(['1', '2', '3', '5', '6'])).then(|| rest[..len].to_owned())
     })
 }
 
-/// The port's GUID at the end of an InfiniBand address; queue number and subnet before it are no secret.
+/// The port's GUID at the end of an InfiniBand address; queue number and subnet before it are not secret.
 fn infiniband(address: &str) -> Option<String> {
     let bytes: Vec<&str> = address.split(':').collect();
     (bytes.len() == 20).then(|| bytes[12..].join(":"))
@@ -276,7 +276,7 @@ fn clean(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default().trim()
 }
 
-/// The value without the words that tell its kind.
+/// The value without the words that name its kind.
 fn core(value: &str) -> &str {
     if let Some(rest) = value.strip_prefix("nqn.") {
         return rest.rsplit_once(':').map_or("", |(_, tail)| tail);

@@ -52,7 +52,7 @@ fn boot_signatures_are_read_from_the_device() {
     }
 }
 
-/// Loop devices are not reported, but who uses one is found out as it is of disks. Mounted where only this thread sees it.
+/// Loop devices are not reported, but their users are found as for disks. Mounted where only this thread sees it.
 #[test]
 fn what_is_mounted_is_in_use() {
     if !testkit::skip::unless("root, for loop devices and mounts", nix::unistd::geteuid().is_root()) {

@@ -1,4 +1,4 @@
-//! What is told of a disk: names, kind, size, answers.
+//! What is reported of a disk: names, kind, size, answers.
 
 use super::*;
 
@@ -111,7 +111,7 @@ fn mainframe_and_fabric_disks() {
 }
 
 #[test]
-fn a_shared_path_is_nobodys() {
+fn a_shared_path_identifies_no_disk() {
     let tree = Tree::new(&[]);
     for (name, number) in [("sda", "8:0"), ("sdb", "8:16")] {
         virtual_disk(&tree, name, &[("dev", number)]);
@@ -177,7 +177,7 @@ fn hostile_trees_cost_only_themselves() {
         &[("dev", "253:1"), ("dm/uuid", "mpath-y"), ("holders/dm-0/x", ""), ("holders/sda/x", "")],
     );
     mounted(&tree, &[("253:1", "/data", "/dev/dm-1"), ("253:1", "/x'\\012y", "/dev/dm-1")]);
-    // Attributes beyond any page, numbers beyond any disk, names that are none.
+    // Attributes beyond any page, numbers beyond any disk, invalid names.
     virtual_disk(
         &tree,
         "sdb",

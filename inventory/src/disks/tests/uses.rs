@@ -49,7 +49,7 @@ fn the_medium_we_booted_from() {
 }
 
 #[test]
-fn stacks_count_when_somebody_uses_them() {
+fn stacks_count_when_in_use() {
     let tree = Tree::new(&[("proc/swaps", "Filename\n/dev/mapper/vg-swap partition 1 0 -2\n")]);
     let disk = [("dev", "8:0"), ("sda2/dev", "8:2"), ("sda2/holders/dm-0/dev", ""), ("sda3/holders/md0/dev", "")];
     virtual_disk(&tree, "sda", &disk);
@@ -138,7 +138,7 @@ fn the_live_medium_that_is_mounted_nowhere() {
     }
     descriptor[40..49].copy_from_slice(b"rhcos-9.5");
     tree.add("landfall/disks/sdb/iso-descriptor", &descriptor);
-    // udev's word counts where it has looked.
+    // udev's result counts where it has probed.
     tree.add("run/udev/data/b8:32", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-9.6\n");
     tree.add("run/udev/data/b8:48", "E:ID_FS_TYPE=xfs\nE:ID_FS_LABEL=rhcos-9.6\n");
     let found = read_disks(&tree);

@@ -87,7 +87,7 @@ fn notes_are_no_warnings_and_like_lines_are_one() {
         "  - memory modules differ in size: 16 GiB, 32 GiB",
         "  - memory modules differ in speed: 2933 MT/s, 3200 MT/s",
         "  - A1, B1: the memory module runs below its rated speed",
-        "  - NUMA node 2, NUMA node 3: no memory of its own",
+        "  - NUMA node 2, NUMA node 3: no local memory",
     ];
     assert_eq!(found, expected, "{found:#?}");
 }
@@ -189,16 +189,16 @@ fn each_fault_has_its_line() {
         "0000:41:00.0 (ConnectX-5): 1 fatal error of PCIe since boot",
         "package 0: its CPUs run different microcode: 0x1, 0x2",
         "CPU1: processor is disabled by bios",
-        "packages hold different processors, which few makers support",
+        "packages contain different processors, which few makers support",
         "spectre v2: Vulnerable: no IBPB",
-        "the firmware keeps 1 crash record (pstore)",
+        "the firmware stores 1 crash record (pstore)",
         "thermal_zone0: 105 °C, critical is 95 °C",
         "note: 0000:41:00.0 (ConnectX-5): 7 errors of PCIe corrected since boot",
         "note: 1 of 8 memory sockets are empty: P0 DIMM B2",
         "note: memory modules differ in size: 16 GiB, 32 GiB",
         "note: DIMM A1: the memory module runs below its rated speed",
         "note: CPU1: 6 of 8 cores are enabled",
-        "note: NUMA node 1: no memory of its own",
+        "note: NUMA node 1: no local memory",
     ];
     assert_eq!(texts(&report), lines);
 }
