@@ -6,7 +6,7 @@ use super::{
     files::below,
     hosts::{Hosts, KnownHost},
     mcs_log::requests,
-    nodes::is_told,
+    nodes::is_reported,
 };
 use api::{Client, ClusterId, HostId, HostProgress, HostRole, HostStage};
 use kernel::Cancel;
@@ -145,7 +145,7 @@ impl Watch {
             let current_stage = stage_of(host.role);
             tracing::info!(host = %host.id, name = host.name, stage = %current_stage, "a host has fetched its config");
             let progress = HostProgress { current_stage, progress_info: String::new() };
-            if is_told(&self.client.session().put_progress(host.infra_env, host.id, &progress)) {
+            if is_reported(&self.client.session().put_progress(host.infra_env, host.id, &progress)) {
                 self.reported.insert(host.id);
                 remaining -= 1;
             }
