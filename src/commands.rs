@@ -5,11 +5,11 @@ use crate::{
     log::{self, STEP_VARIABLE},
 };
 use agent::dropin::Logging;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io,
+    io::{self, Write},
     process::ExitCode,
 };
 
@@ -17,12 +17,58 @@ use std::{
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
-Results go to standard output, the log to standard error. LANDFALL_LOG sets its level: error, warn, info, debug or \
-trace, also by part as in info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
+Results go to standard output, the log to standard error. LANDFALL_LOG sets its level by part, as in \
+info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
 name them.")]
 pub struct Cli<C: Subcommand> {
+    #[command(flatten)]
+    output: Output,
     #[command(subcommand)]
     command: C,
+}
+
+/// What every command takes.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// Log more: -v debug, -vv trace
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Log warnings and errors only
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Colors: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true, hide_default_value = true, default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+impl Output {
+    /// The log's level where LANDFALL_LOG says nothing else.
+    pub(crate) fn level(self) -> &'static str {
+        match (self.quiet, self.verbose) {
+            (true, _) => "warn",
+            (false, 0) => "info",
+            (false, 1) => "debug",
+            _ => "trace",
+        }
+    }
+
+    /// Whether a log on a terminal has colors.
+    pub(crate) fn has_color(self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => log::wants_color(),
+        }
+    }
+}
+
+/// `--color` among the words: help and errors have their colors before the words are understood.
+fn color(words: &[OsString]) -> ColorChoice {
+    let words = || words.iter().filter_map(|word| word.to_str());
+    let after = words().zip(words().skip(1)).find_map(|(word, next)| (word == "--color").then_some(next));
+    let value = after.or_else(|| words().find_map(|word| word.strip_prefix("--color=")));
+    value.and_then(|value| value.parse().ok()).unwrap_or_default()
 }
 
 /// The commands of one program. `commands!` makes one of a table.
@@ -134,6 +180,7 @@ commands! {
         "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
         "image" Image(rootfs_overlay::image_cli::Image) Acts;
         "logs" Logs(logs::cli::Logs) Acts;
+        "version" Version(Version) Prints;
     }
 
     fn logging(&self) -> Logging {
@@ -150,6 +197,16 @@ commands! {
             Self::Install(_) => Some("installer"),
             _ => Some("agent"),
         }
+    }
+}
+
+/// Print the version, and the processor it is for
+#[derive(Debug, clap::Args)]
+pub struct Version {}
+
+impl Version {
+    fn run(self) -> io::Result<()> {
+        writeln!(io::stdout(), "{NAME} {} ({})", env!("CARGO_PKG_VERSION"), env::consts::ARCH)
     }
 }
 
@@ -217,20 +274,23 @@ pub(crate) fn is_command<C: Commands>(word: &OsStr) -> bool {
 }
 
 /// The command that these words are, behind the name the program is called by.
-pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<C, clap::Error> {
+pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<(C, Output), clap::Error> {
     // Whoever doesn't begin with a command gets to hear of all of them.
     let one = words.first().and_then(|word| word.to_str()).and_then(C::alone);
     let mut whole = match one {
         Some(one) => alone(one),
         None => Cli::<C>::command(),
     };
+    whole = whole.color(color(&words));
     let matches = whole.try_get_matches_from_mut(std::iter::once(program.to_owned()).chain(words))?;
-    Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?.command)
+    let cli: Cli<C> = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
+    Ok((cli.command, cli.output))
 }
 
 /// What [`Cli`] says of the whole, with this command only.
 fn alone(command: clap::Command) -> clap::Command {
     let whole = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).propagate_version(true);
+    let whole = Output::augment_args(whole);
     whole.max_term_width(80).subcommand_required(true).arg_required_else_help(true).subcommand(command)
 }
 
@@ -331,7 +391,7 @@ mod tests {
             let ours = parse::<All>(NAME.as_ref(), words(line)).map(|_| ()).unwrap_err();
             assert_eq!((ours.kind(), ours.to_string()), (whole.kind(), whole.to_string()), "{line}");
         }
-        assert!(matches!(parse(NAME.as_ref(), words("iso kargs show a.iso")), Ok(Host::Iso(_))));
+        assert!(matches!(parse(NAME.as_ref(), words("iso kargs show a.iso")), Ok((Host::Iso(_), _))));
         assert!(matches!(parse::<All>(NAME.as_ref(), words("logs --help")), Err(error) if !error.use_stderr()));
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
     let matches = command(first.as_deref().and_then(|word| word.to_str())).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // What people and programs read is standard error; only what they should know is added to it.
-    crate::log::start("warn", &agent::dropin::Logging::default(), None);
+    crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None);
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {

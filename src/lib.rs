@@ -10,7 +10,7 @@ mod coreos_installer;
 mod hub;
 mod log;
 
-pub use commands::{Cli, Commands, Host, Outcome, Purpose};
+pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose};
 #[cfg(feature = "hub")]
 pub use hub::{Hub, Whole};
 
@@ -53,7 +53,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     {
         return fail(format_args!("{}", UnknownName(called.to_string_lossy().into_owned())));
     }
-    let command: C = commands::parse(&program, words).unwrap_or_else(|error| {
+    let (command, output): (C, _) = commands::parse(&program, words).unwrap_or_else(|error| {
         let _ = error.print();
         if error.kind() == ErrorKind::InvalidSubcommand && !C::HAS_SERVICE {
             complain(format_args!(
@@ -65,7 +65,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     if command.has_many_threads() {
         many_threads();
     }
-    log::start("info", &command.logging(), command.tag());
+    log::start(output.level(), output.has_color(), &command.logging(), command.tag());
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be held to its rules and is not run: {error:#}"));
@@ -96,8 +96,8 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     let tag = if name == Name::Installer { "installer" } else { "agent" };
     let level = |logging: &Logging| if logging.is_verbose { "debug" } else { "info" };
     let landfall = Landfall {
-        start_log: &|logging| log::start(level(logging), logging, logging.journal.then_some(tag)),
-        run: &|words| commands::parse::<Host>(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.run(),
+        start_log: &|logging| log::start(level(logging), log::wants_color(), logging, logging.journal.then_some(tag)),
+        run: &|words| commands::parse::<Host>(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.0.run(),
     };
     Some(dropin::main(Path::new(program), name, words, &landfall))
 }

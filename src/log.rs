@@ -32,7 +32,7 @@ const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 ///
 /// No line comes to the journal twice. Where standard error leads there by itself, the record with its fields is enough; and what
 /// a child logs is written by the child, not once more by the agent that shows it.
-pub(crate) fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
+pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option<&'static str>) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
     let (filter, bad) = match filter.parse::<Targets>() {
@@ -51,7 +51,7 @@ pub(crate) fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     }
     let on_terminal = matches!(streams, Streams { stream: Some(Stream::Error), text: None })
         && io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none();
+        && has_color;
     let timed_by_others = TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some());
     let lines = (streams.stream.is_some() || streams.text.is_some()).then(|| {
         let is_timed = streams.text.is_none() && timed_by_others;
@@ -67,6 +67,11 @@ pub(crate) fn start(level: &str, logging: &Logging, tag: Option<&'static str>) {
     if let (Some(path), Some(error)) = (&logging.text, unopened) {
         tracing::warn!(path = %path.display(), %error, "this file cannot be logged to");
     }
+}
+
+/// Whether lines on a terminal have colors, where no option says so: <https://no-color.org>.
+pub(crate) fn wants_color() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn append(path: &Path) -> io::Result<File> {

@@ -25,6 +25,8 @@ const MAX_FILES: usize = 1000;
 pub enum OptionsError {
     #[error("the Ignition config is not JSON")]
     Ignition(#[source] serde_json::Error),
+    #[error("the Ignition config is not JSON; {}", kernel::butane::ADVICE)]
+    Butane,
     /// The sum is invalid, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
@@ -52,7 +54,10 @@ pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsErr
     let broken = |text: &str| text.contains(['\n', '\r', '\0']);
     let hash = options.ignition_hash.as_deref().map(str::parse::<IgnitionHash>).transpose()?;
     if let Some(ignition) = &options.ignition {
-        serde_json::from_slice::<IgnoredAny>(ignition).map_err(OptionsError::Ignition)?;
+        serde_json::from_slice::<IgnoredAny>(ignition).map_err(|error| match kernel::butane::is_butane(ignition) {
+            true => OptionsError::Butane,
+            false => OptionsError::Ignition(error),
+        })?;
         hash.as_ref().map_or(Ok(()), |hash| hash.check(ignition))?;
     }
     let is_invalid = |name: &str| {

@@ -66,7 +66,11 @@ impl Verdict {
 
 impl Validate {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let verdict = Verdict::judge(&read(&self.file)?);
+        let config = read(&self.file)?;
+        if kernel::butane::is_butane(&config) {
+            anyhow::bail!("{} is not an Ignition config; {}", self.file.display(), kernel::butane::ADVICE);
+        }
+        let verdict = Verdict::judge(&config);
         let out = &mut std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &verdict)?;

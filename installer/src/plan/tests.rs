@@ -24,7 +24,7 @@ fn a_master_is_planned_in_the_real_installers_order() {
     let expected = "\
 1. zero the first sector of /dev/vdz
 2. report 'Starting installation', master
-3. take down what is on /dev/disk/by-id/wwn-0x5000 and wipe its signatures
+3. take down the devices on /dev/disk/by-id/wwn-0x5000 and wipe its signatures
 4. report 'Installing', master
 5. get the Ignition config of host aaaaaaaa-0000-0000-0000-000000000001
 6. report 'Writing image to disk'
@@ -32,7 +32,7 @@ fn a_master_is_planned_in_the_real_installers_order() {
 8. make the firmware start from /dev/disk/by-id/wwn-0x5000
 9. copy the registry's data to /dev/disk/by-id/wwn-0x5000, if the live medium has one
 10. send this host's logs to the service
-11. report 'Rebooting' and leave the machine running (rebooting was not asked for)
+11. report 'Rebooting' and leave the machine running (reboot not requested)
 ";
     assert_eq!(text, expected);
 }

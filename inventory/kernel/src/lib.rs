@@ -3,6 +3,7 @@
 
 pub mod attempt;
 pub mod block;
+pub mod butane;
 pub mod bytes;
 mod cancel;
 pub mod clock;

@@ -84,7 +84,7 @@ impl IsoBake {
 
     pub(super) fn run(self) -> anyhow::Result<()> {
         let iso = IsoFile::open(&self.input)?;
-        let common = self.common.refuse_unused()?;
+        let common = self.common.checked()?;
         if common.check {
             return check(iso.manifest(), &self.input, common.json);
         }
@@ -101,7 +101,7 @@ impl IsoBake {
 impl PxeBake {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let initrd = InitrdFile::open(&self.input)?;
-        let common = self.common.refuse_unused()?;
+        let common = self.common.checked()?;
         if common.check {
             return check(initrd.manifest(), &self.input, common.json);
         }
@@ -111,7 +111,12 @@ impl PxeBake {
 }
 
 impl Common {
-    fn refuse_unused(self) -> anyhow::Result<Self> {
+    /// Refuses what cannot be done, before anything is.
+    fn checked(self) -> anyhow::Result<Self> {
+        let exists = self.output.as_deref().filter(|path| *path != Path::new("-") && path.symlink_metadata().is_ok());
+        if let Some(path) = exists {
+            bail!("{} exists: remove it, or give another --output", path.display());
+        }
         let is_reading = self.check || self.remove;
         ensure!(!is_reading || self.overlay.is_empty(), "what to bake in is of no use with --check and --remove");
         Ok(self)
@@ -212,7 +217,7 @@ mod tests {
             ("--check @base", "carries nothing that was baked in"),
             ("--remove @base -o @x", "carries nothing that was baked in"),
             ("@base", "--output"),
-            ("@base -o @baked --binary @program", "persisting output file"),
+            ("@base -o @baked --binary @program", "exists: remove it, or give another --output"),
             ("@base -o @x --binary @dynamic", "dynamic loader"),
             ("@base -o @x --binary @program --url http://a", "--infra-env-id"),
             ("--remove @baked -o @x --no-agent", "of no use with --check and --remove"),
