@@ -44,7 +44,7 @@ fn pages_show_what_there_is() {
     world.discover_all();
     let html = page(&world, &cluster);
     assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;") && !html.contains("<img"), "{html}");
-    assert!(html.contains("stand in the way"), "{html}");
+    assert!(html.contains("block the installation"), "{html}");
     let host = page(&world, &host_path(&world, &world.machines[0]));
     assert!(host.contains("Disk is removable") && host.contains("2 GiB"), "{host}");
     assert!(!host.contains("<img"), "{host}");
