@@ -83,9 +83,7 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
         found.damage.push(Damage {
             kind: "file",
             key: path.display().to_string(),
-            reason: format!(
-                "{added} records were found outside its trees: they may be outdated or deleted"
-            ),
+            reason: format!("{added} records were found outside its trees: they may be outdated or deleted"),
         });
     }
     let lost = damaged.into_iter().filter(|key| !found.rows.contains_key(key));
