@@ -96,7 +96,11 @@ impl TurnedAway {
     fn note(&mut self, bound: usize) {
         self.count += 1;
         if self.last_warning.is_none_or(|last_warning| last_warning.elapsed() >= QUIET) {
-            tracing::warn!(bound, turned_away = self.count, "too many connections: further ones get 503 and are closed");
+            tracing::warn!(
+                bound,
+                turned_away = self.count,
+                "too many connections: further ones get 503 and are closed"
+            );
             self.last_warning = Some(tokio::time::Instant::now());
         }
     }
