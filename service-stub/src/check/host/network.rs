@@ -39,7 +39,7 @@ pub(super) fn connected_check(context: &Context) -> Option<Verdict> {
 
 pub(super) fn time_synced(context: &Context) -> Option<Verdict> {
     if context.presence.clock == 0 {
-        return pending("The host has not told its time yet");
+        return pending("The host has not reported its time yet");
     }
     let service_ahead = context.presence.checked_in_at.unix_seconds().saturating_sub(context.presence.clock);
     verdict((-HOST_AHEAD..=SERVICE_AHEAD).contains(&service_ahead), "Host clock is synchronized with service", || {
