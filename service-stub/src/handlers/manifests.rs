@@ -194,9 +194,7 @@ fn manifest_name(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name
 fn may_change(service: &Service, id: ClusterId) -> Result<(), Refusal> {
     let state = find_cluster(&service.store.model(), id)?.state;
     if service.settings.cluster_files.is_none() {
-        return Err(Refusal::not_implemented(
-            "manifests without a control plane (see --cluster-files), whose controller applies them",
-        ));
+        return Err(Refusal::not_implemented("manifests without a control plane (see --cluster-files)"));
     }
     if !matches!(state, ClusterState::PendingForInput | ClusterState::Insufficient | ClusterState::Ready) {
         return Err(Refusal::invalid(format!(

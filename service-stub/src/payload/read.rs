@@ -87,7 +87,7 @@ pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
     if payload == Payload::default() { Err(PayloadError::Neither) } else { Ok(payload) }
 }
 
-/// Reads an image, unless `known` has what its digest stands for.
+/// Reads an image, unless `known` has its digest.
 pub(super) fn read(
     wanted: &Wanted,
     options: &ImageOptions,

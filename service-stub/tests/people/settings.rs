@@ -106,7 +106,7 @@ fn settings_that_do_not_fit_are_refused() {
         (
             json!({"ignition_endpoint_http_headers": [{"key": "a b", "value": "c"}]}),
             400,
-            "'a b' is not a name of an HTTP header",
+            "'a b' is not an HTTP header name",
         ),
         (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is not a key of a label"),
         (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is not a value of a label"),
