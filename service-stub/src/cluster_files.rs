@@ -98,7 +98,7 @@ mod tests {
         let told = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
         write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
         write("master.ign", r#"{"ignition":{"version":"3.1.0"}}"#);
-        assert!(told().contains("worker.ign is not there"), "{}", told());
+        assert!(told().contains("worker.ign is missing"), "{}", told());
         write("worker.ign", r#"{"ignition":{"version":"9.0.0"}}"#);
         assert!(told().contains("worker.ign is not a usable Ignition config"), "{}", told());
         write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
