@@ -95,8 +95,8 @@ fn own_address() -> anyhow::Result<IpAddr> {
     const OTHERS: [IpAddr; 2] =
         [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
     let found = OTHERS.into_iter().find_map(|other| resolve::source_towards((other, 9).into()));
-    let found =
-        found.context("cannot determine this machine's address: it has no default route. Give --url http://ADDRESS:PORT")?;
+    let found = found
+        .context("cannot determine this machine's address: it has no default route. Give --url http://ADDRESS:PORT")?;
     tracing::info!(address = %found, "hosts get the address of the default route; --url sets another");
     Ok(found)
 }

@@ -322,7 +322,7 @@ impl Serve {
             (AuthKind::None, None) => Auth::None,
             (AuthKind::None, Some(_)) => bail!("--auth-key needs --auth local"),
             (AuthKind::Local, Some(path)) => Auth::Local(Arc::new(SigningKey::read(path)?)),
-            (AuthKind::Local, None) => Auth::Local(Arc::new(SigningKey::keep(&state_dir)?)),
+            (AuthKind::Local, None) => Auth::Local(Arc::new(SigningKey::load_or_create(&state_dir)?)),
         };
         let requirements = match &self.requirements {
             Some(path) => Requirements::read(path)?,

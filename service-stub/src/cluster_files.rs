@@ -95,12 +95,12 @@ mod tests {
     fn what_is_missing_or_no_config_is_told_by_name() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
-        let told = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
+        let error = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
         write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
         write("master.ign", r#"{"ignition":{"version":"3.1.0"}}"#);
-        assert!(told().contains("worker.ign is missing"), "{}", told());
+        assert!(error().contains("worker.ign is missing"), "{}", error());
         write("worker.ign", r#"{"ignition":{"version":"9.0.0"}}"#);
-        assert!(told().contains("worker.ign is not a usable Ignition config"), "{}", told());
+        assert!(error().contains("worker.ign is not a usable Ignition config"), "{}", error());
         write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
         let files = ClusterFiles::open(directory.path()).unwrap();
         assert_eq!(files.read("arbiter.ign").unwrap(), None);

@@ -124,7 +124,7 @@ impl Upload {
     }
 
     /// Renames it; when this returns, file and directories are on disk.
-    fn keep(self, directory: &Path, state: &Path) -> Result<(), MultipartError> {
+    fn commit(self, directory: &Path, state: &Path) -> Result<(), MultipartError> {
         let Self { multipart, file, mut partial } = self;
         multipart.finish()?;
         file.sync_all()?;
@@ -216,7 +216,7 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         }
     }
     blocking(move || {
-        upload.keep(&directory, &state).map_err(refusal)?;
+        upload.commit(&directory, &state).map_err(refusal)?;
         note(&service, call.request_id(), owner)?;
         // It may have been deleted during the upload.
         owner.check(&service).inspect_err(|_| owner.forget(&state))?;

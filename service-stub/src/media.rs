@@ -257,13 +257,13 @@ impl LiveIso {
             // An old one may still be open, and must not change.
             let mut draft = tempfile::NamedTempFile::new_in(directory)?;
             miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url))?;
-            let kept = directory.join(self.minimal_file());
-            draft.persist(&kept)?;
-            Ok(kept)
+            let minimal = directory.join(self.minimal_file());
+            draft.persist(&minimal)?;
+            Ok(minimal)
         };
-        let kept = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
-        *made = Some(kept.clone());
-        Ok(Some(kept))
+        let minimal = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
+        *made = Some(minimal.clone());
+        Ok(Some(minimal))
     }
 
     /// A file inside the ISO.

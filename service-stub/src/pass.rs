@@ -312,7 +312,7 @@ fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord
     }
     if record.state.accepts_hosts() {
         let networks = machine_networks::find(&record, &hosts);
-        dhcp_vips::keep_time(change, &mut record, &networks, rules.started);
+        dhcp_vips::check_lease_timeout(change, &mut record, &networks, rules.started);
     }
     let findings = record.state.checked().then(|| check_cluster(rules, &record, &hosts));
     let mut facts = cluster_facts(rules, change, &record);
@@ -335,10 +335,11 @@ fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord
 
 fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
     use HostState as S;
-    let told = hosts
+    let reachable = hosts
         .iter()
         .filter(|host| !matches!(host.state, S::Disconnected | S::Discovering | S::ResettingPendingUserAction));
-    let clocks: Vec<i64> = told.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
+    let clocks: Vec<i64> =
+        reachable.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
     let manifests = manifest_files::list(rules.state_directory, record.cluster.id);
     let context = check::cluster::Context {
         record,

@@ -94,7 +94,7 @@ impl Token {
     pub fn run(self) -> anyhow::Result<()> {
         let key = match (&self.auth_key, &self.state_dir) {
             (Some(path), _) => SigningKey::read(path)?,
-            (None, Some(directory)) => SigningKey::keep(directory)?,
+            (None, Some(directory)) => SigningKey::load_or_create(directory)?,
             (None, None) => bail!("give --state-dir or --auth-key"),
         };
         let claims = self.claims(Timestamp::now().unix_seconds())?;

@@ -79,7 +79,7 @@ impl SigningKey {
     }
 
     /// Reads the key in the state directory; creates it if missing (mode 0600).
-    pub fn keep(directory: &Path) -> Result<Self, KeyError> {
+    pub fn load_or_create(directory: &Path) -> Result<Self, KeyError> {
         let path = directory.join(FILE);
         match Self::read(&path) {
             Err(KeyError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -170,8 +170,8 @@ mod tests {
     fn a_key_is_made_once_and_only_we_can_read_it() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let first = SigningKey::keep(&state).unwrap();
-        let again = SigningKey::keep(&state).unwrap();
+        let first = SigningKey::load_or_create(&state).unwrap();
+        let again = SigningKey::load_or_create(&state).unwrap();
         assert_eq!(first.public(), again.public());
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&state), mode(&state.join(FILE))), (0o700, 0o600));

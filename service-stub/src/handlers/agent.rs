@@ -201,7 +201,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     if gives(StepType::Install) && record.host.installer_version != service.settings.installer_image {
         service.change(call.request_id(), |change| {
             let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-            tell_formatting(change, &record);
+            record_formatting(change, &record);
             record.host.installer_version = service.settings.installer_image.clone();
             change.put_host(record);
             Ok(())
@@ -215,11 +215,11 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
 }
 
 /// Records which disks other than the installation disk lose their boot sectors, and which don't.
-fn tell_formatting(change: &mut Change, record: &HostRecord) {
-    let (cleared, kept) = steps::disks_to_format(record);
+fn record_formatting(change: &mut Change, record: &HostRecord) {
+    let (cleared, skipped) = steps::disks_to_format(record);
     let cleared = cleared.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_PERFORMED));
-    let kept = kept.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
-    for (disk, kind) in cleared.chain(kept) {
+    let skipped = skipped.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
+    for (disk, kind) in cleared.chain(skipped) {
         let details = json!({"disk_name": disk.name, "disk_id": disks::identifier(disk)});
         events::host(change, record, kind, details);
     }

@@ -108,8 +108,8 @@ pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal>
     };
     // A cluster may be installed without a controller that reports operators.
     let mut operators = record.course.operators.iter();
-    let told = operators.any(|own| own.name == "console" && own.status == Some(OperatorStatus::Available));
-    if !told && record.state != ClusterState::Installed {
+    let has_console = operators.any(|own| own.name == "console" && own.status == Some(OperatorStatus::Available));
+    if !has_console && record.state != ClusterState::Installed {
         return Err(Refusal::conflict(
             "console-url isn't available yet, it will be once console operator is ready as part of cluster finalizing stage",
         ));

@@ -87,10 +87,7 @@ fn parse(text: &str, kind: &str, known: &BTreeSet<String>, needed: &[&str]) -> R
         return Ok(known.iter().filter(|id| !needed.contains(&id.as_str())).cloned().collect());
     }
     if let Some(unknown) = ids.iter().find(|id| !known.contains(*id)) {
-        return Err(Refusal::invalid(format!(
-            "unknown {kind} validation '{}'",
-            crate::http::call::shortened(unknown)
-        )));
+        return Err(Refusal::invalid(format!("unknown {kind} validation '{}'", crate::http::call::shortened(unknown))));
     }
     if let Some(needed) = ids.iter().find(|id| needed.contains(&id.as_str())) {
         return Err(Refusal::invalid(format!(

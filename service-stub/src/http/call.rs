@@ -40,7 +40,7 @@ pub(crate) fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Ref
     Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
 }
 
-/// The caller; nobody without authentication.
+/// The caller, if authenticated.
 pub(crate) fn caller(extensions: &Extensions) -> Caller {
     extensions.get().copied().unwrap_or_default()
 }

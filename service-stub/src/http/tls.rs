@@ -151,15 +151,15 @@ fn failed(names: &[String]) -> impl Fn(rcgen::Error) -> TlsError {
     move |source| TlsError::Make { names: names.clone(), source }
 }
 
-fn keep(path: &Path, label: &str, der: &[u8]) -> Result<(), TlsError> {
+fn store(path: &Path, label: &str, der: &[u8]) -> Result<(), TlsError> {
     write_new(path, pem(label, der).as_bytes()).map_err(|source| TlsError::File { path: path.into(), source })
 }
 
 fn make_ca(ca: &Path, ca_key: &Path, names: &[String]) -> Result<(), TlsError> {
     let key = KeyPair::generate().map_err(failed(names))?;
     let certificate = ca_params(&key).self_signed(&key).map_err(failed(names))?;
-    keep(ca_key, "PRIVATE KEY", key.serialized_der())?;
-    keep(ca, "CERTIFICATE", certificate.der())
+    store(ca_key, "PRIVATE KEY", key.serialized_der())?;
+    store(ca, "CERTIFICATE", certificate.der())
 }
 
 fn make(directory: &Path, names: &[String]) -> Result<(), TlsError> {
@@ -178,8 +178,8 @@ fn make(directory: &Path, names: &[String]) -> Result<(), TlsError> {
     (params.not_before, params.not_after) = (now - BACKDATED, now + VALID);
     let certificate = params.signed_by(&key, &issuer).map_err(failed(names))?;
     // A crash between the two leaves a mismatched pair, which is detected and recreated.
-    keep(&directory.join(KEY), "PRIVATE KEY", key.serialized_der())?;
-    keep(&directory.join(CERTIFICATE), "CERTIFICATE", certificate.der())
+    store(&directory.join(KEY), "PRIVATE KEY", key.serialized_der())?;
+    store(&directory.join(CERTIFICATE), "CERTIFICATE", certificate.der())
 }
 
 #[cfg(test)]

@@ -11,17 +11,17 @@ use serde_json::{Map, Value, json};
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, path::Path};
 
 /// A value and where it was given.
-type Told<T> = (T, String);
+type Given<T> = (T, String);
 
 /// What the documents gave so far.
 #[derive(Default)]
 pub(crate) struct Draft {
     /// Fields of the cluster's parameters.
-    pub(crate) cluster: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) cluster: BTreeMap<&'static str, Given<Value>>,
     /// Fields of the infra-env's parameters.
-    pub(crate) infra_env: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) infra_env: BTreeMap<&'static str, Given<Value>>,
     /// Everything else: counts, the address, references.
-    pub(crate) other: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) other: BTreeMap<&'static str, Given<Value>>,
     /// Release images by the name of their set.
     pub(crate) image_sets: BTreeMap<String, String>,
     /// Registry credentials by the name of their secret.
@@ -33,7 +33,7 @@ pub(crate) struct Draft {
 
 /// Stores a value under a name; refused if a different one was given before.
 pub(crate) fn put(
-    to: &mut BTreeMap<&'static str, Told<Value>>,
+    to: &mut BTreeMap<&'static str, Given<Value>>,
     name: &'static str,
     value: Option<impl Into<Value>>,
     from: &Fields,
@@ -160,7 +160,7 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     })
 }
 
-fn values(place: BTreeMap<&'static str, Told<Value>>) -> Map<String, Value> {
+fn values(place: BTreeMap<&'static str, Given<Value>>) -> Map<String, Value> {
     place.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
 use api::{
     HostRole, HostStage,
-    rendezvous::{Answer as Told, Proof, is_nonce, signed_text},
+    rendezvous::{Answer as RendezvousAnswer, Proof, is_nonce, signed_text},
 };
 use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -31,7 +31,7 @@ pub(crate) fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         (Some(nonce), Some(key)) => Some(proof(service, rendezvous, key, nonce)?),
         _ => None,
     };
-    let answer = Told { cluster_id: Some(rendezvous.cluster), infra_env_id: rendezvous.infra_env, proof };
+    let answer = RendezvousAnswer { cluster_id: Some(rendezvous.cluster), infra_env_id: rendezvous.infra_env, proof };
     Ok(Answer::json(StatusCode::OK, &answer))
 }
 

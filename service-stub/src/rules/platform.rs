@@ -191,7 +191,7 @@ fn check_external(platform: Option<&Platform>, current: Option<&Platform>) -> Re
     Ok(())
 }
 
-/// An external platform says how its controllers run, and keeps what it is not told anew.
+/// An external platform sets how its controllers run; settings that are not given stay.
 fn with_defaults(platform: Platform, current: Option<&Platform>) -> Platform {
     if platform.kind != EXTERNAL {
         return with_kind(&platform.kind);

@@ -357,9 +357,9 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
     }
     for name in &differ {
         let old = directory.join(name);
-        let mut kept = old.clone().into_os_string();
-        kept.push(".replaced");
-        fs::rename(&old, kept).map_err(file_error(&old))?;
+        let mut renamed = old.clone().into_os_string();
+        renamed.push(".replaced");
+        fs::rename(&old, renamed).map_err(file_error(&old))?;
     }
     let mut rows: Vec<Row> = Vec::new();
     read(open()?, &mut |frame| {

@@ -68,7 +68,7 @@ impl Store {
             refuse_beside(directory, &path, "is empty", &BESIDE)?;
             begin(&path)?;
         }
-        let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
+        let seal = key.map_or_else(|| Seal::load_or_create(directory), Seal::read)?;
         let mut damage = Vec::new();
         if let Health::Damaged(is_open, reason) = health {
             damage = rescue(&path, is_open, reason, &seal)?;

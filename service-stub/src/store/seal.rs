@@ -74,7 +74,7 @@ impl Seal {
     }
 
     /// With the key in the state directory, created if missing (mode 0600).
-    pub(crate) fn keep(directory: &Path) -> Result<Self, SealError> {
+    pub(crate) fn load_or_create(directory: &Path) -> Result<Self, SealError> {
         let path = directory.join(FILE);
         match Self::read(&path) {
             Err(SealError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -134,18 +134,18 @@ mod tests {
     #[test]
     fn what_is_sealed_is_opened_with_its_key_in_its_place_only() {
         let directory = tempfile::tempdir().unwrap();
-        let seal = Seal::keep(directory.path()).unwrap();
+        let seal = Seal::load_or_create(directory.path()).unwrap();
         let mode = directory.path().join(FILE).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let sealed = seal.seal("cluster", "a", b"{\"pull_secret\":\"hunter2\"}".to_vec()).unwrap();
         assert!(!sealed.windows(7).any(|window| window == b"hunter2"));
-        let again = Seal::keep(directory.path()).unwrap();
+        let again = Seal::load_or_create(directory.path()).unwrap();
         assert_eq!(again.open("cluster", "a", &sealed).unwrap(), b"{\"pull_secret\":\"hunter2\"}");
         assert_eq!(again.open("cluster", "a", b"{}").unwrap(), b"{}", "from before");
         for (kind, key) in [("cluster", "b"), ("host", "a")] {
             assert!(matches!(seal.open(kind, key, &sealed), Err(SealError::Foreign)), "{kind} {key}");
         }
-        let other = Seal::keep(tempfile::tempdir().unwrap().path()).unwrap();
+        let other = Seal::load_or_create(tempfile::tempdir().unwrap().path()).unwrap();
         assert!(other.open("cluster", "a", &sealed).is_err());
         for at in 1..sealed.len() {
             let mut changed = sealed.clone();
@@ -155,7 +155,7 @@ mod tests {
         }
         for bytes in [0, 31, 33] {
             std::fs::write(directory.path().join(FILE), vec![7; bytes]).unwrap();
-            assert!(matches!(Seal::keep(directory.path()), Err(SealError::Key { .. })), "{bytes} bytes");
+            assert!(matches!(Seal::load_or_create(directory.path()), Err(SealError::Key { .. })), "{bytes} bytes");
         }
     }
 }

@@ -298,8 +298,8 @@ fn the_oldest_entries_of_the_journal_go_first() {
     for number in 0..10 {
         journal.push(Some(&event(&number.to_string())), 3);
     }
-    let kept: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
-    assert_eq!((kept, journal.next()), (vec![7, 8, 9], 10));
+    let stored: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
+    assert_eq!((stored, journal.next()), (vec![7, 8, 9], 10));
 }
 
 #[test]

@@ -314,10 +314,10 @@ fn networks() {
     ]);
     let mut setup = setup();
     let nic = |name: &str, v4: &str, v6: &str| json!({"name": name, "ipv4_addresses": [v4], "ipv6_addresses": [v6]});
-    let mut told = |nics: Value| { part(&mut setup, "/interfaces", nics); setup.found("non-overlapping-subnets").unwrap() };
+    let mut verdict = |nics: Value| { part(&mut setup, "/interfaces", nics); setup.found("non-overlapping-subnets").unwrap() };
     let apart = (Success, "Host subnets are not overlapping".to_owned());
-    assert_eq!(told(json!([nic("a", "10.0.0.1/24", "fd00::1/64"), nic("b", "10.0.1.1/24", "fd00::2/64")])), apart, "the cluster has no IPv6");
-    let both = told(json!([nic("a", "10.0.0.1/24", "fe80::1/64"), nic("b", "10.0.0.2/25", "fe80::2/64")]));
+    assert_eq!(verdict(json!([nic("a", "10.0.0.1/24", "fd00::1/64"), nic("b", "10.0.1.1/24", "fd00::2/64")])), apart, "the cluster has no IPv6");
+    let both = verdict(json!([nic("a", "10.0.0.1/24", "fe80::1/64"), nic("b", "10.0.0.2/25", "fe80::2/64")]));
     assert_eq!(both, (Failure, "Networks of the host overlap: 10.0.0.0/24 of a and 10.0.0.0/25 of b: give its interfaces networks of their own".to_owned()));
 }
 
@@ -410,15 +410,15 @@ fn what_is_switched_off_is_not_looked_at_and_what_is_ignored_is() {
     let mut setup = setup();
     part(&mut setup, "/cpu/count", json!(3));
     let names = || BTreeSet::from(["has-cpu-cores-for-role".to_owned()]);
-    let told = |waived: Waived| {
+    let outcome = |waived: Waived| {
         let findings = setup.findings(waived);
         let found = findings.iter().find(|finding| finding.id == "has-cpu-cores-for-role").unwrap().clone();
         (found.status, found.message, findings.for_state().sufficient.is_empty())
     };
     let failure = "Role master needs 4 CPU cores, the host has 3".to_owned();
-    assert_eq!(told(Waived::default()), (Failure, failure.clone(), false));
-    assert_eq!(told(Waived { ignored: names(), ..Waived::default() }), (Failure, failure, true));
-    let disabled = told(Waived { disabled: names(), ..Waived::default() });
+    assert_eq!(outcome(Waived::default()), (Failure, failure.clone(), false));
+    assert_eq!(outcome(Waived { ignored: names(), ..Waived::default() }), (Failure, failure, true));
+    let disabled = outcome(Waived { disabled: names(), ..Waived::default() });
     assert_eq!(disabled, (Disabled, "Validation disabled by configuration".to_owned(), true));
 }
 
