@@ -92,7 +92,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_missing_or_no_config_is_told_by_name() {
+    fn missing_files_and_invalid_configs_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
         let error = || ClusterFiles::open(directory.path()).unwrap_err().to_string();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_told_from_other_texts() {
+    fn leases_are_recognised() {
         for good in ["", "  \n", LEASE, "lease {\n}", "lease{\n  key ;\n}\n"] {
             assert!(is_lease(good), "{good}");
         }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_waited_for_and_then_told_of() {
+    fn leases_are_awaited_and_then_reported() {
         let networks = ["192.0.2.0/24".parse::<Cidr>().unwrap()];
         changing(|change| {
             let now = change.now.unix_seconds();

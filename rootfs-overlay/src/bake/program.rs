@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_is_told_from_others() {
+    fn a_static_program_is_recognised() {
         let good = Program::parse(sample(1, 62)).unwrap();
         assert_eq!((good.machine, good.version.as_deref()), (Machine::X86_64, Some(env!("CARGO_PKG_VERSION"))));
         assert!(good.has_service);

@@ -157,7 +157,7 @@ fn an_embedded_config_survives_and_is_no_part_of_what_is_baked() {
 }
 
 #[test]
-fn what_can_not_be_baked_into_is_told() {
+fn a_base_that_cannot_be_baked_into_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x");
     let error = |bytes: &[u8], content: &Content| {

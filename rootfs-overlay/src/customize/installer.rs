@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_told() {
+    fn an_invalid_config_is_named() {
         for (yaml, expected) in [
             ("dest-device: /dev/sda\nimage-url: https://a.example/x\nfetch-retries: '3'\n", ""),
             ("{}", ""),

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_told() {
+    fn errors_of_unreadable_configs_are_named() {
         let text = |json: &str| Config::parse(json.as_bytes()).err().map(|error| error.to_string()).unwrap_or_default();
         for (json, expected) in [
             ("z", "serialization error: expected value at line 1 column 1"),

@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_event_is_told_once() {
+    fn each_event_is_printed_once() {
         let event = |n: i32| json!({"message": n});
         let mut seen = VecDeque::new();
         assert_eq!(unseen(&mut seen, vec![event(1), event(2)]).len(), 2);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn good_settings_are_kept_as_the_service_shows_them() {
+    fn good_settings_are_stored_as_the_service_shows_them() {
         let set = set(json!({
             "proxy": {"http_proxy": "http://p:3128", "https_proxy": "https://p:3129", "no_proxy": "a,b"},
             "ntp_sources": "ntp.example.com,192.0.2.1",

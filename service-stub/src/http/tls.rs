@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_kept_while_it_fits() {
+    fn a_certificate_is_reused_while_it_fits() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path();
         let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();

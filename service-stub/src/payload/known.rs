@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_read_once_and_a_failure_is_told_once_and_tried_again_later() {
+    fn an_image_is_read_once_and_a_failure_is_reported_once_and_retried_later() {
         let payloads = Payloads::default();
         let now = Instant::now();
         let payload = Arc::new(Payload { must_gather: Some("r.io/mg:1".into()), ..Payload::default() });

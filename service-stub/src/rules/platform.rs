@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_external_platform_keeps_what_it_is_not_told_anew() {
+    fn an_external_platform_keeps_settings_that_are_not_given() {
         let own = Platform {
             external: json!({"platform_name": "acme", "cloud_controller_manager": "External"}),
             kind: EXTERNAL.to_owned(),

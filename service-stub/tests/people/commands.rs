@@ -120,7 +120,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
 }
 
 #[test]
-fn what_people_get_wrong_is_told() {
+fn mistakes_of_users_are_named() {
     let world = World::new(1, 0);
     let secret = landfall(&world, &["cluster", "set", "rack", "pull_secret={\"auths\":{}}"]).unwrap_err();
     assert!(secret.contains("write pull_secret=@FILE") && !secret.contains("auths"), "{secret}");

@@ -105,7 +105,7 @@ fn actions_are_asked_for_and_taken_from_here_only() {
 }
 
 #[test]
-fn an_open_page_is_told_of_changes_and_ends_with_the_service() {
+fn an_open_page_is_notified_of_changes_and_ends_with_the_service() {
     let world = World::new(1, 1);
     let address = world.running.url.strip_prefix("http://").unwrap().to_owned();
     let mut stream = TcpStream::connect(&address).unwrap();
