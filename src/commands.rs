@@ -1,4 +1,4 @@
-//! The commands: each declared once, and built as far as it is asked for, since all of them take longer than most commands do.
+//! The commands: each is declared once. Only the one that is called is built; building all takes longer than most commands run.
 
 use crate::{
     NAME, complain,
@@ -17,9 +17,9 @@ use std::{
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
-Results go to standard output, the log to standard error. LANDFALL_LOG sets its level by part, as in \
-info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; commands with others \
-name them.")]
+Results go to standard output, the log to standard error. LANDFALL_LOG sets the log level by part: \
+info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; a command with \
+further codes lists them in its help.")]
 pub struct Cli<C: Subcommand> {
     #[command(flatten)]
     output: Output,
@@ -73,13 +73,13 @@ fn color(words: &[OsString]) -> ColorChoice {
 
 /// The commands of one program. `commands!` makes one of a table.
 pub trait Commands: Subcommand + Sized {
-    /// Whether the service and its clients are among them.
+    /// Whether they include the service and its clients.
     const HAS_SERVICE: bool = false;
 
-    /// The command `name` with its options, without those of all others: making all of them takes longer than most commands do.
+    /// The command `name` with its options, without building the others.
     fn alone(name: &str) -> Option<clap::Command>;
 
-    /// Carries it out.
+    /// Runs the command.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ pub trait Commands: Subcommand + Sized {
         false
     }
 
-    /// What its records are called in the journal; `None` where it writes none there, as what is run by hand.
+    /// The identifier of its records in the journal; `None` if it writes none there, such as a command run by hand.
     fn tag(&self) -> Option<&'static str> {
         env::var_os(STEP_VARIABLE).map(|_| "agent")
     }
@@ -108,14 +108,14 @@ pub trait Commands: Subcommand + Sized {
 /// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// What it does.
+    /// Acts on the system.
     Acts,
-    /// What it prints: a reader that has seen enough is no failure. In the others a broken pipe is a connection that failed.
+    /// Prints: a reader that closes the pipe early is not a failure. In other commands a broken pipe is a failed connection.
     Prints,
 }
 
-/// Declares a set of commands. One row for each: name, variant, options, purpose, and whether help leaves it out. What follows the
-/// table is the rest of `impl Commands`.
+/// Declares a set of commands. One row for each: name, variant, options, purpose, and whether help hides it. The rest of
+/// `impl Commands` follows the table.
 macro_rules! commands {
     (
         $(#[$attribute:meta])* $set:ident {
@@ -159,7 +159,7 @@ macro_rules! commands {
 }
 
 commands! {
-    /// What a host needs from its live system to its first boot, and what prepares the images it boots.
+    /// What a host needs from the live system to its first boot, and what prepares its boot images.
     Host {
         "agent" Agent(agent::cli::Agent) Acts;
         "inventory" Inventory(inventory::cli::Inventory) Prints;
@@ -244,7 +244,7 @@ impl Outcome for netcheck::cli::Outcome {
     }
 }
 
-/// Runs it and says why it failed.
+/// Runs it and prints why it failed.
 pub(crate) fn carry_out(command: impl Commands) -> ExitCode {
     let purpose = command.purpose();
     match command.run() {
@@ -252,10 +252,10 @@ pub(crate) fn carry_out(command: impl Commands) -> ExitCode {
         Err(error) if purpose == Purpose::Prints && is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             match env::var_os(STEP_VARIABLE) {
-                // The service and people look for the start of some of these texts.
+                // The service and users match the start of some of these texts.
                 Some(_) => {
                     complain(format_args!("{error:#}"));
-                    tracing::error!(target: log::SAID, "{error:#}");
+                    tracing::error!(target: log::PRINTED, "{error:#}");
                 }
                 None => complain(format_args!("landfall: error: {error:#}")),
             }
@@ -273,9 +273,9 @@ pub(crate) fn is_command<C: Commands>(word: &OsStr) -> bool {
     word == "help" || word.to_str().is_some_and(C::has_subcommand)
 }
 
-/// The command that these words are, behind the name the program is called by.
+/// Parses the words that follow the program's name.
 pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<(C, Output), clap::Error> {
-    // Whoever doesn't begin with a command gets to hear of all of them.
+    // If the first word is not a command, help lists all of them.
     let one = words.first().and_then(|word| word.to_str()).and_then(C::alone);
     let mut whole = match one {
         Some(one) => alone(one),
@@ -287,7 +287,7 @@ pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Resul
     Ok((cli.command, cli.output))
 }
 
-/// What [`Cli`] says of the whole, with this command only.
+/// [`Cli`] with this command only.
 fn alone(command: clap::Command) -> clap::Command {
     let whole = clap::Command::new(NAME).version(env!("CARGO_PKG_VERSION")).propagate_version(true);
     let whole = Output::augment_args(whole);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_left_is_told_from_a_failure() {
+    fn a_reader_that_left_is_not_a_failure() {
         let broken = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("printing");
         assert!(is_broken_pipe(&broken));
         assert!(!is_broken_pipe(&anyhow::anyhow!("Broken pipe")));

@@ -1,9 +1,9 @@
-//! The same program under the name `coreos-installer`, for the scripts and units that call it: its command line, its errors.
+//! The program under the name `coreos-installer`, for scripts and units that call it: the same command line and errors.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The program whose place is taken, and the version whose command line ours is.
+/// The program replaced, and the version whose command line we follow.
 pub(crate) const NAME: &str = "coreos-installer";
 const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
 
@@ -13,7 +13,7 @@ const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-This is landfall under another name; landfall's own commands are there under its own."
+This is landfall, called as coreos-installer. Run it as landfall for all of its commands."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Install(installer::cli::Install),
-    /// Look into and change live ISO images
+    /// Inspect and modify live ISO images
     #[command(subcommand)]
     Iso(rootfs_overlay::cli::IsoCommand),
     Download(installer::download::Download),
@@ -36,7 +36,7 @@ enum Command {
     Dev(rootfs_overlay::cli::Dev),
 }
 
-/// Its command line, of which that of the first word is enough if it is a command.
+/// Its command line; only that of the subcommand `first` if there is one.
 pub(crate) fn command(first: Option<&str>) -> clap::Command {
     let Some(one) = first.and_then(one) else {
         return Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake);
@@ -52,7 +52,7 @@ fn one(name: &str) -> Option<clap::Command> {
         "install" => installer::cli::Install::augment_args(new("install")),
         "iso" => {
             let iso = rootfs_overlay::cli::IsoCommand::augment_subcommands(new("iso")).subcommand_required(true);
-            without_bake(iso.arg_required_else_help(true)).about("Look into and change live ISO images")
+            without_bake(iso.arg_required_else_help(true)).about("Inspect and modify live ISO images")
         }
         "download" => installer::download::Download::augment_args(new("download")),
         "list-stream" => installer::download::ListStream::augment_args(new("list-stream")),
@@ -64,7 +64,7 @@ fn one(name: &str) -> Option<clap::Command> {
     })
 }
 
-/// What only landfall has is there, and not told of.
+/// `bake` is landfall's only: it works, but help does not list it.
 fn without_bake(image: clap::Command) -> clap::Command {
     image.mut_subcommand("bake", |bake| bake.hide(true))
 }
@@ -74,7 +74,7 @@ pub(crate) fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
     let matches = command(first.as_deref().and_then(|word| word.to_str())).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // What people and programs read is standard error; only what they should know is added to it.
+    // Users and programs read standard error: log warnings and errors only.
     crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None);
     match cli.command.run() {
         Ok(code) => code,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_so_whatever_is_said_to_it() {
+    fn a_missing_command_says_so_whatever_its_arguments() {
         let cli = Cli::try_parse_from([NAME, "pack", "osmet", "--help"]).unwrap();
         let error = cli.command.run().unwrap_err().to_string();
         assert!(error.contains("use coreos-installer"), "{error}");

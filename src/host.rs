@@ -1,4 +1,4 @@
-//! The host's program: what goes into a live system. It has all but the service and its clients.
+//! The host's program, which goes into live systems: all commands except the service and its clients.
 
 use std::process::ExitCode;
 

@@ -75,7 +75,7 @@ commands! {
     }
 }
 
-/// Print a script that completes our commands in a shell
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -83,7 +83,7 @@ Examples:
   landfall completion zsh > \"${fpath[1]}/_landfall\"
   landfall completion fish > ~/.config/fish/completions/landfall.fish")]
 pub struct Completion {
-    /// Which shell
+    /// Shell to complete in
     shell: clap_complete::Shell,
 }
 

@@ -1,7 +1,7 @@
-//! Landfall takes a bare machine that booted a CoreOS-style live ISO to an installed node.
+//! Landfall turns a bare machine that booted a CoreOS-style live ISO into an installed node.
 //!
-//! One static program with a subcommand for each part: `agent` registers the host with the service and does what it asks
-//! by running the others, each of which also runs alone on a sick machine. This file only dispatches.
+//! One static program with a subcommand for each part: `agent` registers the host with the service and runs the other
+//! subcommands as it instructs. Each also runs alone on a sick machine. This file only dispatches.
 
 #[macro_use]
 mod commands;
@@ -31,7 +31,7 @@ use std::{
 /// The name of this program, and what the names of its builds start with.
 pub const NAME: &str = "landfall";
 
-/// Does what the command line says, with these commands; or what another program does, when called by that one's name.
+/// Runs the command line with these commands, or as another program when called by that program's name.
 ///
 /// `many_threads` is called before a command that runs on many threads.
 pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
@@ -39,7 +39,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let program = words.next().unwrap_or_default();
     let called = Path::new(&program).file_name().unwrap_or_default();
     let words: Vec<_> = words.collect();
-    // Our name, and then that of another program.
+    // Our name, followed by the name of another program.
     let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));
     let code =
         other_program(&program, called, &words).or_else(|| first.and_then(|(first, rest)| drop_in(first, first, rest)));
@@ -57,7 +57,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
         let _ = error.print();
         if error.kind() == ErrorKind::InvalidSubcommand && !C::HAS_SERVICE {
             complain(format_args!(
-                "This is the host's program: the service and its clients are in the whole program, landfall."
+                "This is the host's program: the service and its clients are in the full program, landfall."
             ));
         }
         std::process::exit(error.exit_code())
@@ -68,14 +68,14 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     log::start(output.level(), output.has_color(), &command.logging(), command.tag());
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
-        return fail(format_args!("this step cannot be held to its rules and is not run: {error:#}"));
+        return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
     }
     commands::carry_out(command)
 }
 
-/// Does what the program that is `called` so does; `None` where that is us.
+/// Runs as the program named `called`; `None` if that is us.
 fn other_program(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
-    // Of those for Ignition, only a standard stream that nobody reads is an error.
+    // Ignition's programs return an error only if standard output or error cannot be written.
     match called.to_str() {
         Some(coreos_installer::NAME) => Some(coreos_installer::main()),
         Some("ignition-validate") => {
@@ -86,7 +86,7 @@ fn other_program(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<
     }
 }
 
-/// The same for the programs of the real agent's image, whose names may also be our first word.
+/// The same for the programs in the real agent's image, whose names may also be our first argument.
 fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCode> {
     if called == cp::NAME {
         return Some(cp::main(words));
@@ -102,7 +102,7 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     Some(dropin::main(Path::new(program), name, words, &landfall))
 }
 
-/// Whether the program goes by its own name, or by that of no file: /proc/self/exe, or a descriptor.
+/// Whether it was called by our name, or as /proc/self/exe or a descriptor, which have no name.
 fn is_ours(called: &OsStr) -> bool {
     called.to_str().is_none_or(|name| {
         name.starts_with(NAME) || name.is_empty() || name == "exe" || name.bytes().all(|byte| byte.is_ascii_digit())
@@ -114,7 +114,7 @@ fn fail(reason: fmt::Arguments) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Not eprintln: nobody listening is no reason to panic.
+/// Not eprintln, which panics if standard error is closed.
 fn complain(line: fmt::Arguments) {
     let _ = writeln!(io::stderr(), "{line}");
 }

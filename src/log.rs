@@ -1,4 +1,4 @@
-//! Where our log goes.
+//! Where the log goes.
 
 use agent::dropin::Logging;
 use journal::JournalLayer;
@@ -16,22 +16,22 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-/// Names the log levels: a level, or per part as in `info,diskwrite=debug`.
+/// Sets the log level, or levels per part: `info,diskwrite=debug`.
 const LOG_VARIABLE: &str = "LANDFALL_LOG";
-/// Set by the agent for its steps: what they say goes into the reply.
+/// Set by the agent for its steps, whose output goes into the reply.
 pub(crate) const STEP_VARIABLE: &str = "LANDFALL_STEP";
-/// Set by whoever adds the time to each line of our log itself: the journal, and the agent.
+/// Set by the programs that add the time to each line themselves: the journal, and the agent.
 const TIMED_BY_OTHERS: [&str; 2] = ["JOURNAL_STREAM", STEP_VARIABLE];
 
-/// Of what was said on standard error already, and is wanted in the journal too: why a step failed.
-pub(crate) const SAID: &str = "landfall::said";
-/// The made-up identity of a host that is not one.
+/// Target of records that are on standard error already and go to the journal too: why a step failed.
+pub(crate) const PRINTED: &str = "landfall::printed";
+/// The made-up identity of a simulated host.
 const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 
-/// Starts it at `level` where [`LOG_VARIABLE`] says nothing else; with a `tag` it also goes to the journal, where there is one.
+/// Starts the log at `level` unless [`LOG_VARIABLE`] sets another; with a `tag` it also goes to the journal, if one runs.
 ///
-/// No line comes to the journal twice. Where standard error leads there by itself, the record with its fields is enough; and what
-/// a child logs is written by the child, not once more by the agent that shows it.
+/// No line reaches the journal twice. If standard error is the journal, only the record with its fields is written; and a child
+/// writes its own records, which the agent that shows them does not repeat.
 pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option<&'static str>) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
@@ -55,17 +55,17 @@ pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option
     let timed_by_others = TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some());
     let lines = (streams.stream.is_some() || streams.text.is_some()).then(|| {
         let is_timed = streams.text.is_none() && timed_by_others;
-        // A log that nobody reads any more is no reason to stop: an installation outlives the agent at its pipe.
+        // A closed pipe must not stop us: an installation outlives the agent that reads its log.
         let lines = layer().with_ansi(on_terminal).log_internal_errors(false).with_writer(streams);
         let lines = if is_timed { lines.without_time().boxed() } else { lines.boxed() };
-        lines.with_filter(filter_fn(|metadata| metadata.target() != SAID))
+        lines.with_filter(filter_fn(|metadata| metadata.target() != PRINTED))
     });
     tracing_subscriber::registry().with(filter).with(lines).with(journal).init();
     if let Some(error) = bad {
-        tracing::warn!(%error, "{LOG_VARIABLE} is not understood, logging at level {level}");
+        tracing::warn!(%error, "{LOG_VARIABLE} is invalid; logging at level {level}");
     }
     if let (Some(path), Some(error)) = (&logging.text, unopened) {
-        tracing::warn!(path = %path.display(), %error, "this file cannot be logged to");
+        tracing::warn!(path = %path.display(), %error, "cannot open the log file");
     }
 }
 
@@ -97,7 +97,7 @@ impl Streams {
             (Some(_), true) => Some(Stream::Output),
             (Some(_), false) => None,
             (None, true) => Some(Stream::Error),
-            // Nobody would hear of anything. Of a program whose error stream is part of somebody's answer that is wanted.
+            // Without this no log is visible. For a program whose standard error is part of a reply that is intended.
             (None, false) => logging.runs_for_long.then_some(Stream::Error),
         };
         Self { stream, text: text.map(Arc::new) }
@@ -114,7 +114,7 @@ impl<'a> MakeWriter<'a> for Streams {
 
 impl Write for Streams {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // One that fails keeps nothing from the other.
+        // A failure of one does not affect the other.
         let text = self.text.as_deref().map_or(Ok(()), |mut file| file.write_all(line));
         match self.stream {
             Some(Stream::Output) => io::stdout().write_all(line)?,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: memory::Allocator = memory::Allocator::new();
 
-/// What `iso bake` knows by that a program can serve a rack.
+/// By this `iso bake` recognises a program that includes the service.
 #[used]
 static SERVICE: &str = concat!("landfall with the service, version ", env!("CARGO_PKG_VERSION"), "\n");
 

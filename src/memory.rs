@@ -1,6 +1,5 @@
-//! Where memory comes from: the C library, which gives it back and keeps to limits set at any time; and for a process that serves
-//! thousands, mimalloc. musl's allocator has one lock for all threads, and with a fleet at it the service would wait for that and
-//! little else.
+//! The allocator: the C library's, which returns memory to the system and respects limits set at any time; and mimalloc for a
+//! process that serves thousands. musl's allocator has one lock for all threads: under a fleet the service would mostly wait for it.
 #![allow(unsafe_code)] // what an allocator is
 
 use libmimalloc_sys::mi_is_in_heap_region;
@@ -16,12 +15,12 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
-    /// Of a program that has just started.
+    /// For a program that has just started.
     pub(crate) const fn new() -> Self {
         Self { many_threads: AtomicBool::new(false) }
     }
 
-    /// From now on memory is mimalloc's; what was taken before goes back to where it is from.
+    /// From now on memory is mimalloc's; earlier blocks return to the allocator they are from.
     pub(crate) fn serve_many_threads(&self) {
         self.many_threads.store(true, Ordering::Relaxed);
     }
@@ -30,14 +29,14 @@ impl Allocator {
         self.many_threads.load(Ordering::Relaxed)
     }
 
-    /// Whether this is a block of mimalloc's; before the change there is none.
+    /// Whether this is a block of mimalloc's; before the switch there are none.
     fn is_mimallocs(&self, block: *mut u8) -> bool {
-        // SAFETY: it only looks the address up, and takes any.
+        // SAFETY: it only looks the address up, and accepts any.
         self.many_threads() && unsafe { mi_is_in_heap_region(block.cast_const().cast()) }
     }
 }
 
-// SAFETY: each block goes back, or is made larger, where it is from, with the layout it was taken with.
+// SAFETY: each block is freed or reallocated by the allocator it is from, with the layout it was allocated with.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout, as it is.
@@ -57,7 +56,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the allocator that the block is from, which keeps it.
+        // SAFETY: the allocator that the block is from, which keeps owning it.
         unsafe {
             if self.is_mimallocs(block) {
                 MiMalloc.realloc(block, layout, new_size)

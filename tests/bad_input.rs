@@ -133,7 +133,7 @@ fn services_that_do_not_answer_properly() {
     let broken = Server::start(move |_| reply("500 Internal Server Error", "", body));
     agent_says("a service that answers 500", &broken.url(""), "database is gone");
     let garbage = Server::start(|_| reply("201 Created", "", "<html>\u{1}\u{2}"));
-    agent_says("a service that answers garbage", &garbage.url(""), "can't be read");
+    agent_says("a service that answers garbage", &garbage.url(""), "cannot parse the answer");
     let portal = Server::start(|_| reply("302 Found", "Location: http://127.0.0.1:9/login\r\n", ""));
     agent_says("a service behind a login page", &portal.url(""), "the service answered 302");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

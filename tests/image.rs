@@ -143,5 +143,5 @@ fn a_container_of_the_services_image_serves_as_a_user_without_rights() {
     assert!(token.status.success() && !token.stdout.is_empty(), "{}", String::from_utf8_lossy(&token.stderr));
     let wrong = ["image", "oci", "--for", "serve", "--entrypoint", "installer", "--output", "/nonexistent/image.tar"];
     let refused = Command::new(&program).args(wrong).output().unwrap();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--entrypoint is for an agent's image"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--entrypoint is for agent images only"), "{refused:?}");
 }

@@ -69,7 +69,7 @@ fn without_tokens_and_without_listen_other_machines_are_not_let_in() {
     let opened = start(&["--listen", "0.0.0.0:8090", "--url", "http://192.0.2.1:8090"]);
     assert!(far());
     println!("{}", opened.output());
-    assert!(opened.output().contains("whoever reaches 0.0.0.0:8090 may do everything"));
+    assert!(opened.output().contains("any client that reaches 0.0.0.0:8090 may do everything"));
     drop(opened);
 
     let asking = start(&["--auth", "local", "--url", "http://192.0.2.1:8090"]);

@@ -1,29 +1,29 @@
-//! Bodies of HTTP responses, read whole and not without end.
+//! Reads bodies of HTTP responses, with a limit.
 
 use std::{fmt, io, io::Read};
 use ureq::{Body, http::Response};
 
-/// A body that did not arrive whole.
+/// An incomplete body.
 #[derive(Debug)]
 pub struct BodyError {
-    /// Bytes that came.
+    /// Bytes received.
     pub read: usize,
-    /// Bytes that were to come, if the server said.
+    /// Bytes announced, if the server did.
     pub announced: Option<u64>,
-    /// Why no more.
+    /// Why it is incomplete.
     pub cause: BodyFault,
 }
 
-/// Why a body did not arrive whole.
+/// Why a body is incomplete.
 #[derive(Debug)]
 pub enum BodyFault {
     /// It has more bytes than this.
     TooLong { limit_bytes: u64 },
-    /// The connection broke, or time was up.
+    /// The connection failed, or the time limit expired.
     Broken(io::Error),
 }
 
-/// The published text (docs/compatibility.md#api-vip-connectivity-check), but for its cause.
+/// The published text (docs/compatibility.md#api-vip-connectivity-check), except for its cause.
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error while reading response body, read {}", self.read)?;
@@ -40,7 +40,7 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl BodyError {
-    /// As the HTTP client would put it.
+    /// As an error of the HTTP client.
     pub fn into_ureq(self) -> ureq::Error {
         match self.cause {
             BodyFault::TooLong { limit_bytes } => ureq::Error::BodyExceedsLimit(limit_bytes),
@@ -49,7 +49,7 @@ impl BodyError {
     }
 }
 
-/// Reads a body of at most `max_len` bytes, as it comes: nothing asks for a compressed one, so none is unpacked.
+/// Reads a body of at most `max_len` bytes without decompression, since no request asks for a compressed one.
 pub fn read_body(response: &mut Response<Body>, max_len: u64) -> Result<Vec<u8>, BodyError> {
     let announced = response.body().content_length();
     let mut bytes = Vec::new();

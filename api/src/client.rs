@@ -21,12 +21,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{fmt, time::Duration};
 use ureq::http::{Method, Request, Response};
 
-/// Where the API starts below the service's base URL.
+/// Path of the API below the service's base URL.
 pub const API_PATH: &str = "/api/assisted-install";
 
-/// An answer may take this long as a whole; the real agent has no limit and hangs for ever on a hung server.
+/// Time for a complete answer; the real agent has no limit and hangs for ever on a hung server.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that asks for a longer pause (Retry-After) gets this one: who calls knows better than it what can wait.
+/// Longest pause a server may request (Retry-After): the caller knows better what can wait.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// How to reach the service.
@@ -40,7 +40,7 @@ pub struct ClientConfig {
     pub http: HttpConfig,
     /// Sent as `discovery_agent_version` when not empty.
     pub agent_version: String,
-    /// How long an answer may take as a whole; [`ANSWER_TIMEOUT`] when `None`.
+    /// Time for a complete answer; [`ANSWER_TIMEOUT`] if `None`.
     pub answer_timeout: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects nothing yet.
+    /// Does not connect yet.
     pub fn new(config: &ClientConfig, retry: RetryPolicy) -> Result<Self, ClientError> {
         let base = config.url.trim_end_matches('/');
         let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"));
@@ -96,7 +96,7 @@ impl Client {
         })
     }
 
-    /// The same client, giving up its retries, and ending its pauses, as soon as `cancel` is set.
+    /// The same client, which stops retries and pauses as soon as `cancel` is set.
     pub fn stopped_by(self, cancel: &Cancel) -> Self {
         Self { cancel: cancel.clone(), ..self }
     }
@@ -111,13 +111,13 @@ impl Client {
         &self.request_id
     }
 
-    /// Seconds that the service's clock is ahead of ours, by the `Date` of its last answer, whatever its status; the way it
-    /// took is in it.
+    /// Seconds by which the service's clock is ahead of ours, by the `Date` of its last answer with any status; includes the
+    /// network delay.
     pub fn clock_offset_s(&self) -> Option<i64> {
         self.offset.seconds()
     }
 
-    /// Asks for a document.
+    /// Requests a document.
     fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, ClientError> {
         self.decode(target, &self.call(target, None::<&()>)?)
     }
@@ -143,9 +143,9 @@ impl Client {
         })
     }
 
-    /// The whole answer.
+    /// Reads the complete answer.
     fn call(&self, target: &Target, body: Option<&impl Serialize>) -> Result<Vec<u8>, ClientError> {
-        // A value of ours that does not serialize is a bug; `null` would be refused by the service and so be seen.
+        // A value that does not serialize is our bug; the service would refuse the `null`, which shows it.
         let body = body.map(|body| serde_json::to_vec(body).unwrap_or_else(|_| b"null".to_vec()));
         self.retrying(|| self.try_call(target, body.as_deref()))
     }
@@ -163,7 +163,7 @@ impl Client {
             let asked = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
             let delay = backoff(attempt).max(asked);
             let cause = &error as &dyn std::error::Error;
-            tracing::warn!(error = cause, attempt, delay_ms = delay.as_millis(), "request failed, trying again");
+            tracing::warn!(error = cause, attempt, delay_ms = delay.as_millis(), "request failed; retrying");
             self.cancel.sleep(delay);
             attempt += 1;
         }
@@ -180,7 +180,7 @@ impl Client {
             None if matches!(target.endpoint().method, Method::GET | Method::DELETE) => {
                 self.run(request.body(()).map_err(|error| failed(error.into()))?)
             }
-            // Where a body is usual ureq would send none in chunks, which takes a type as one that is there does.
+            // For methods with a body ureq would send an empty one in chunks, which needs a type like any body.
             None => self.run(request.body(&[][..]).map_err(|error| failed(error.into()))?),
         }
         .map_err(failed)?;
@@ -196,7 +196,7 @@ impl Client {
         }
     }
 
-    /// What every request to `target` has.
+    /// The headers of every request to `target`.
     fn request(&self, target: &Target) -> ureq::http::request::Builder {
         let endpoint = target.endpoint();
         let request = Request::builder()
@@ -237,8 +237,8 @@ impl Client {
     }
 
     fn run<B: ureq::AsSendBody>(&self, request: Request<B>) -> Result<Response<ureq::Body>, ureq::Error> {
-        // The API has no redirects. Following one would hand the token to whoever sends it, and take a login page's answer for
-        // the service's.
+        // The API has no redirects. Following one would send the token elsewhere, and could take a login page for the service's
+        // answer.
         let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
         let request = request.timeout_global(Some(self.answer_timeout)).build();
         self.agent.run(request)

@@ -1,4 +1,4 @@
-//! What an exchange with the service tells of this host's clock.
+//! This host's clock, compared with the service's by exchanges with it.
 
 use crate::Timestamp;
 use std::{
@@ -14,10 +14,10 @@ use time::{PrimitiveDateTime, format_description::FormatItem, macros::format_des
 /// IMF-fixdate, the one form servers may send (RFC 9110, 5.6.7).
 const HTTP_DATE: &[FormatItem] =
     format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
-/// No answer has told the time yet.
+/// No answer had a time yet.
 const UNKNOWN: i64 = i64::MIN;
 
-/// How far the service's clock is ahead of ours, by the `Date` of its last answer; clones share it.
+/// By how much the service's clock is ahead of ours, by the `Date` of its last answer; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Offset(Arc<AtomicI64>);
 
@@ -28,7 +28,7 @@ impl Default for Offset {
 }
 
 impl Offset {
-    /// An answer with this `Date` header came now.
+    /// Records an answer with this `Date` header, received now.
     pub(crate) fn note_date(&self, date: &str) {
         if let Some(theirs) = http_date(date) {
             self.0.store(theirs.seconds_since(Timestamp::now()), Ordering::Relaxed);
@@ -41,23 +41,23 @@ impl Offset {
     }
 }
 
-/// The point in time of a `Date` header.
+/// The time in a `Date` header.
 fn http_date(text: &str) -> Option<Timestamp> {
     let parsed = PrimitiveDateTime::parse(text.trim(), HTTP_DATE).ok()?;
     Some(Timestamp::from_unix_seconds(parsed.assume_utc().unix_timestamp()))
 }
 
-/// A certificate refused for the time it is at this host.
+/// A certificate refused because of this host's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateTime {
-    /// It becomes valid only then.
+    /// Start of its validity.
     NotBefore(Timestamp),
-    /// It has been valid until then.
+    /// End of its validity.
     NotAfter(Timestamp),
 }
 
 impl CertificateTime {
-    /// Looks for it among the causes of `error`.
+    /// Searches the causes of `error` for it.
     pub fn among(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut next = Some(error);
         // Causes of causes; a few are real.
@@ -66,7 +66,7 @@ impl CertificateTime {
             if let Some(found) = Self::find(error) {
                 return Some(found);
             }
-            // What an I/O error wraps is its text, and none of its sources.
+            // An I/O error shows its inner error's text, but not that as its source.
             let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             if let Some(found) = wrapped.and_then(|wrapped| Self::find(wrapped)) {
                 return Some(found);

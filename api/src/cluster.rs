@@ -4,7 +4,7 @@ use crate::{ClusterId, Host, Secret, Timestamp, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `cluster-create-params`. Fields this version does not act on are accepted by name and kept.
+/// `cluster-create-params`. Fields without effect in this version are accepted and stored.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterCreateParams {
@@ -223,7 +223,7 @@ pub struct Cluster {
     pub install_completed_at: Timestamp,
     #[serde(default)]
     pub install_started_at: Timestamp,
-    /// JSON that people had merged into the cluster's install configuration; passwords may be in it.
+    /// JSON that users had merged into the cluster's install configuration; may contain passwords.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Secret::is_empty")]
     pub install_config_overrides: Secret,
     /// `Cluster`, `AddHostsCluster` or `DisconnectedCluster`.

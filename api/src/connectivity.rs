@@ -1,4 +1,4 @@
-//! `connectivity-check`: who is asked for and what was seen (docs/compatibility.md#connectivity-check).
+//! `connectivity-check`: the hosts to probe, and the results (docs/compatibility.md#connectivity-check).
 
 use crate::{HostId, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct ConnectivityCheckHost {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectivityCheckNic {
-    /// Plain addresses, version 4 or 6; a `/prefix` is to be cut off.
+    /// Plain addresses, version 4 or 6; a `/prefix` must be removed.
     #[serde(default, deserialize_with = "null_is_default")]
     pub ip_addresses: Vec<String>,
     /// Hardware address as text; compared without case.
@@ -57,10 +57,10 @@ pub struct L2Connectivity {
     /// Our interface.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub outgoing_nic: String,
-    /// The address asked for.
+    /// The address probed.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_ip_address: String,
-    /// Who answered.
+    /// The MAC address that answered.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub remote_mac: String,
     /// Whether that MAC belongs to the remote host.

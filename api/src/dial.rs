@@ -1,5 +1,5 @@
-//! Names and connections by our own means, for the HTTP client: the C library's resolver gives up where a server answers half of
-//! the question, and ureq's own connections wait for one address after the other.
+//! Our own resolver and connector for the HTTP client: the C library's resolver gives up if a server answers only half of the
+//! question, and ureq's connector tries addresses one after the other.
 
 use crate::proxy::Endpoint;
 use resolve::{LookupError, Names};
@@ -21,12 +21,12 @@ use ureq::{
     },
 };
 
-/// For a name's lookup, and for a connection that has no other limit.
+/// Time limit for a lookup, and for a connection without another limit.
 const LIMIT: Duration = Duration::from_secs(30);
-/// What ureq has room for.
+/// Maximum number of addresses in ureq.
 const MAX_ADDRESSES: usize = 16;
 
-/// Why a name in a request could not be resolved, where that is what `error` says.
+/// Why a name in a request could not be resolved, if `error` says so.
 pub fn lookup_error(error: &Error) -> Option<&LookupError> {
     match error {
         Error::Io(error) => error.get_ref()?.downcast_ref(),
@@ -34,7 +34,7 @@ pub fn lookup_error(error: &Error) -> Option<&LookupError> {
     }
 }
 
-/// What is left of the time for a step. `None`: there is no limit.
+/// The remaining time for a step. `None`: unlimited.
 fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, Error> {
     match timeout.not_zero() {
         Some(_) if timeout.after.is_zero() => Err(Error::Timeout(timeout.reason)),
@@ -52,7 +52,7 @@ impl Resolver for Lookup {
         let limit = remaining(timeout)?.map_or(LIMIT, |left| left.min(LIMIT));
         let started = Instant::now();
         let found = self.0.addresses(&host, port, limit).map_err(|error| match error {
-            // The caller has no more time, which says more than what came of it.
+            // The caller's time is up, which says more than the lookup's error.
             LookupError::Failed { .. } if limit < LIMIT && started.elapsed() >= limit => Error::Timeout(timeout.reason),
             error => Error::Io(io::Error::other(error)),
         })?;
@@ -62,7 +62,7 @@ impl Resolver for Lookup {
     }
 }
 
-/// Connects to the first address that takes a connection.
+/// Connects to the first address that accepts a connection.
 #[derive(Debug)]
 pub(crate) struct Dialer;
 
@@ -116,7 +116,7 @@ impl Transport for Tcp {
         self.stream.set_read_timeout(limit)?;
         let count = loop {
             match ((&*self.stream).read(self.buffers.input_append_buf()), deadline) {
-                // The kernel goes on by itself after a signal, but not with a read timeout (signal(7)).
+                // The kernel restarts the call after a signal, but not with a read timeout (signal(7)).
                 (Err(error), Some(deadline)) if error.kind() == io::ErrorKind::Interrupted => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -132,7 +132,7 @@ impl Transport for Tcp {
     }
 
     fn is_open(&mut self) -> bool {
-        // Bytes that nobody asked for, or the end, are no good sign.
+        // Unexpected bytes, or the end, mean that it is not usable.
         let is_silent = |mut stream: &TcpStream| -> io::Result<bool> {
             stream.set_nonblocking(true)?;
             let read = stream.read(&mut [0]);

@@ -1,5 +1,5 @@
-//! What the agent hands to a child of its own on standard input: the service's request, and what the child must know to do it. Not
-//! in arguments or environment, where others would see the token.
+//! The documents that the agent passes to its child processes on standard input: the service's request, and what the child needs
+//! for it. Arguments or environment would expose the token.
 
 use crate::{ClientConfig, InstallRequest, LogsGatherRequest, Secret, http::HttpConfig, proxy::ProxyVariables};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,10 +12,10 @@ use std::{
 
 /// Longer documents are refused, in bytes: real ones have a few kilobytes.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
-/// Time between an installation's last report and the reboot, seconds, so that the agent can post its reply.
+/// Time between an installation's last report and the reboot, seconds, for the agent to post its reply.
 pub const REBOOT_DELAY_SECONDS: u64 = 10;
 
-/// Why there is no document.
+/// Why a document can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// Can't be read.
@@ -24,16 +24,16 @@ pub enum DocumentError {
     /// Too large.
     #[error("the {what} from {from} is larger than {MAX_DOCUMENT_BYTES} bytes")]
     TooLarge { what: &'static str, from: String },
-    /// Not the document. serde's texts name fields and positions, never values of texts it accepted.
-    #[error("the {what} from {from} is not a document with {parts}")]
+    /// Another document. serde's texts name fields and positions, never accepted values.
+    #[error("the {what} from {from} is not JSON with {parts}")]
     Decode { what: &'static str, from: String, parts: &'static str, source: serde_json::Error },
 }
 
 /// A document that a command reads with `--request`.
 pub trait Document: DeserializeOwned {
-    /// What it is called in errors.
+    /// Its name in errors.
     const WHAT: &'static str;
-    /// What it must have.
+    /// Its required parts.
     const PARTS: &'static str;
 
     /// Reads it from `path`, or from standard input when that is `-`.
@@ -48,7 +48,7 @@ pub trait Document: DeserializeOwned {
         }
     }
 
-    /// Reads it; errors say that it comes `from` there.
+    /// Reads it; errors name its source `from`.
     fn from_reader(reader: impl Read, from: &str) -> Result<Self, DocumentError> {
         let (what, from) = (Self::WHAT, from.to_owned());
         let mut text = Vec::new();
@@ -104,7 +104,7 @@ impl ServiceDocument {
         HttpConfig { ca_cert: self.ca_cert.clone(), insecure: self.insecure, proxies: None }
     }
 
-    /// Settings of a client that tells no agent version.
+    /// Settings of a client that sends no agent version.
     pub fn client_config(&self) -> ClientConfig {
         ClientConfig {
             url: self.url.clone(),
@@ -124,26 +124,25 @@ pub struct InstallDocument {
     pub request: InstallRequest,
     /// How to reach the service.
     pub service: ServiceDocument,
-    /// Whether the machine may be rebooted at the end; otherwise that is only announced.
+    /// Whether the machine may be rebooted at the end; otherwise the reboot is only announced.
     #[serde(default)]
     pub reboot: bool,
     /// Seconds between the last report and the reboot.
     #[serde(default = "default_delay")]
     pub reboot_delay_seconds: u64,
-    /// A file that always tells the present stage, for who looks at this host.
+    /// A file with the current stage, for users on this host.
     #[serde(default)]
     pub stage_file: Option<PathBuf>,
 }
 
 impl InstallDocument {
-    /// How the image is fetched: as the service is reached, but through the request's proxies where it names some.
+    /// How the image is fetched: like requests to the service, but through the request's proxies if it has any.
     pub fn image_http(&self) -> HttpConfig {
         let named = self.proxies();
         HttpConfig { proxies: (!named.is_empty()).then(|| ProxyVariables::from_pairs(&named)), ..self.service.http() }
     }
 
-    /// The request's proxies, for programs that know them only by their environment. Those in lower case are for the ones that
-    /// follow curl.
+    /// The request's proxies as environment variables for other programs; lower-case names for those that follow curl.
     pub fn environment(&self) -> Vec<(String, String)> {
         let both = self
             .proxies()
@@ -152,11 +151,11 @@ impl InstallDocument {
         both.map(|(name, value)| (name, value.to_owned())).collect()
     }
 
-    /// The variables by which they are known.
+    /// Their variables.
     fn proxies(&self) -> Vec<(&'static str, &str)> {
         let Some(proxy) = &self.request.proxy else { return Vec::new() };
         let set = |text: &'_ Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        // Exceptions alone would take the environment's proxies away.
+        // Exceptions alone would disable the environment's proxies.
         if !set(&proxy.http_proxy) && !set(&proxy.https_proxy) {
             return Vec::new();
         }

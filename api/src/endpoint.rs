@@ -1,5 +1,5 @@
-//! The operations of the service that the client uses, each declared once. Requests are built from these declarations, and a
-//! test holds them against the published description.
+//! The operations of the service that the client uses, each declared once. Requests are built from these declarations, and a test
+//! compares them with the published description.
 
 use crate::media::Media;
 use std::fmt::{Display, Write};
@@ -16,9 +16,9 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Names of the query parameters that the client may send.
     pub query: &'static [&'static str],
-    /// What the body of a request is.
+    /// The body of a request.
     pub consumes: Option<Media>,
-    /// What the answer is.
+    /// The kind of answer.
     pub produces: Produces,
     /// Status of success.
     pub success: u16,
@@ -26,7 +26,7 @@ pub struct Endpoint {
     pub size: AnswerSize,
 }
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Produces {
     Nothing,
@@ -35,7 +35,7 @@ pub enum Produces {
 }
 
 impl Produces {
-    /// What is asked for with `Accept`: an operation without an answer has documents as refusals.
+    /// The `Accept` header: refusals of an operation without an answer are documents.
     pub const fn media(self) -> Media {
         match self {
             Self::Nothing | Self::Json => Media::Json,
@@ -44,10 +44,10 @@ impl Produces {
     }
 }
 
-/// Bounds of answers that are read whole.
+/// Limits of answers that are read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerSize {
-    /// What an agent is told: the addresses of a thousand hosts, to be probed, are a megabyte.
+    /// Instructions for an agent: a thousand hosts' addresses to probe have a megabyte.
     Message,
     /// A cluster with 1000 full inventories is below this.
     Document,
@@ -84,7 +84,7 @@ impl Endpoint {
     }
 }
 
-/// An endpoint with its parameters: where a request goes.
+/// An endpoint with its parameters: the target of a request.
 #[derive(Clone, Debug)]
 pub struct Target {
     endpoint: &'static Endpoint,
@@ -114,7 +114,7 @@ impl Target {
     }
 }
 
-/// Percent-encodes what may not stand in a path's segment or a query's value. Commas, which join lists, may.
+/// Percent-encodes what is not allowed in a path's segment or a query's value. Commas, which join lists, stay.
 fn escape(text: &str, to: &mut String) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~,".contains(&byte) {

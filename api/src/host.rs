@@ -50,7 +50,7 @@ pub struct Host {
     /// Its cluster; unbound when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    /// It was not heard of for too long, and may still come back.
+    /// It has been silent for too long, and may still return.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub connection_timed_out: bool,
     /// `connectivity-report`.
@@ -83,7 +83,7 @@ pub struct Host {
     /// JSON list of installer arguments.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installer_args: String,
-    /// Installer image, once the install step was handed out.
+    /// Installer image, once the install step was sent.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub installer_version: String,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
@@ -100,7 +100,7 @@ pub struct Host {
     /// First log request.
     #[serde(default)]
     pub logs_started_at: Timestamp,
-    /// `connected` or `disconnected`: whether it can read its discovery media; empty while it never could not.
+    /// `connected` or `disconnected`: whether it can read its discovery media; empty until it first could not.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub media_status: String,
     /// Progress of an installation.
@@ -112,10 +112,10 @@ pub struct Host {
     /// Last registration.
     #[serde(default)]
     pub registered_at: Timestamp,
-    /// Name it is to have.
+    /// Requested hostname.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub requested_hostname: String,
-    /// Role; one that is not known here is as good as none.
+    /// Role; an unknown one counts as none.
     #[serde(default, deserialize_with = "unknown_is_default")]
     pub role: HostRole,
     /// Copy of the progress' field.
@@ -133,7 +133,7 @@ pub struct Host {
     /// Last change of the state.
     #[serde(default)]
     pub status_updated_at: Timestamp,
-    /// Role the service would give.
+    /// Role suggested by the service.
     #[serde(default, deserialize_with = "unknown_is_default")]
     pub suggested_role: HostRole,
     /// Clock of the host at its last poll, Unix seconds.
@@ -185,7 +185,7 @@ pub struct HostUpdateParams {
     /// Disks that stay as they are, or no longer do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disks_skip_formatting: Option<Vec<DiskSkipFormattingParams>>,
-    /// Pool of machines it is to belong to.
+    /// Machine config pool to join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_config_pool_name: Option<String>,
     /// Bearer token for the ignition endpoint; empty for none.

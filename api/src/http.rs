@@ -22,28 +22,28 @@ pub struct HttpConfig {
     pub ca_cert: Option<PathBuf>,
     /// Skip certificate verification; `ca_cert` is then not read.
     pub insecure: bool,
-    /// Which proxies to use; those of the environment when `None`.
+    /// The proxies to use; those of the environment if `None`.
     pub proxies: Option<ProxyVariables>,
 }
 
-/// Why no client could be made.
+/// Why the client could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpConfigError {
     /// The bundle can't be read.
     #[error("cannot read the CA bundle {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("the CA bundle {} holds no PEM certificate", path.display())]
+    #[error("the CA bundle {} has no PEM certificate", path.display())]
     NoCertificate { path: PathBuf },
 }
 
-/// Where hosts keep the certificates that they trust, as a container sees it: Fedora's kin, Debian's.
+/// The host's trusted certificates, as a container sees them: of Fedora and its derivatives, of Debian.
 const HOST_BUNDLES: [&str; 2] =
     ["/proc/1/root/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/proc/1/root/etc/ssl/certs/ca-certificates.crt"];
 
-/// Connecting may take this long.
+/// Time limit for connecting.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An agent without limits beyond connecting; callers bound the rest by what they fetch.
+/// An agent without limits after connecting; callers limit the rest by what they fetch.
 ///
 /// Statuses are not errors, proxies are those of the environment by the rules of [`crate::proxy`].
 pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
@@ -51,13 +51,13 @@ pub fn agent(config: &HttpConfig) -> Result<ureq::Agent, HttpConfigError> {
     Ok(build(configuration(config.ca_cert.as_slice(), config.insecure)?, proxies))
 }
 
-/// A client that asks for each URL, also for one it is redirected to, through the proxy that `proxies` name for it.
+/// A client that fetches each URL, including redirect targets, through the proxy that `proxies` choose for it.
 pub fn build(configuration: ConfigBuilder<AgentScope>, proxies: ProxyVariables) -> ureq::Agent {
     through::agent(configuration.build(), proxies)
 }
 
-/// What [`agent`] is made of, for whoever needs limits of his own; [`build`] makes a client of it. `ca_certs` are PEM bundles
-/// trusted in addition to the system's roots, and not read where `insecure` trusts anybody.
+/// The configuration of [`agent`], for callers with their own limits; [`build`] makes a client of it. `ca_certs` are PEM bundles
+/// trusted in addition to the system's roots, and not read if `insecure` accepts any certificate.
 pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuilder<AgentScope>, HttpConfigError> {
     if insecure {
         return Ok(builder(tls().disable_verification(true).build()));
@@ -73,32 +73,32 @@ pub fn configuration(ca_certs: &[PathBuf], insecure: bool) -> Result<ConfigBuild
     Ok(configuration_trusting(bundles.iter().map(Vec::as_slice)))
 }
 
-/// As [`configuration`], for PEM bundles that are in memory already. What in them is no certificate is overlooked.
+/// As [`configuration`], for PEM bundles in memory. Anything in them that is not a certificate is ignored.
 pub fn configuration_trusting<'a>(bundles: impl IntoIterator<Item = &'a [u8]>) -> ConfigBuilder<AgentScope> {
     let mut roots = system_roots();
     roots.extend(bundles.into_iter().flat_map(certificates));
     builder(tls().root_certs(RootCerts::new_with_certs(&roots)).build())
 }
 
-/// The certificates this system trusts. In a container without any they are the host's, where its files can be seen (one
-/// that is privileged and shares the host's process numbers). None at all is fine until somebody asks for https.
+/// The certificates this system trusts. In a container without any they are the host's, if its files are visible (in a privileged
+/// container with the host's PID namespace). Without any only https fails.
 fn system_roots() -> Vec<Certificate<'static>> {
-    static SAID: Once = Once::new();
+    static LOGGED: Once = Once::new();
     let system = rustls_native_certs::load_native_certs().certs;
     if !system.is_empty() {
         return system.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     }
-    let of_host = HOST_BUNDLES.iter().find_map(|path| {
+    let host_roots = HOST_BUNDLES.iter().find_map(|path| {
         let roots: Vec<_> = certificates(&std::fs::read(path).ok()?).collect();
         (!roots.is_empty()).then_some(roots)
     });
-    SAID.call_once(|| match &of_host {
-        Some(roots) => tracing::info!(count = roots.len(), "no CA certificates here, the host's are trusted"),
-        None => tracing::warn!(
-            "this system has no CA certificates: https works only with servers whose CA is given (--cacert)"
-        ),
+    LOGGED.call_once(|| match &host_roots {
+        Some(roots) => {
+            tracing::info!(count = roots.len(), "this container has no CA certificates: trusting the host's")
+        }
+        None => tracing::warn!("this system has no CA certificates: https needs the server's CA (--cacert)"),
     });
-    of_host.unwrap_or_default()
+    host_roots.unwrap_or_default()
 }
 
 /// Whether there is a certificate in `pem`.
@@ -106,14 +106,14 @@ pub fn has_certificate(pem: &[u8]) -> bool {
     certificates(pem).next().is_some()
 }
 
-/// As [`agent`], but it trusts the certificates in `pem` alone, and no proxy of the environment. `None` when there are none.
+/// As [`agent`], but it trusts only the certificates in `pem`, and uses no proxies. `None` if there are none.
 pub fn agent_trusting_only(pem: &[u8]) -> Option<ureq::Agent> {
     let roots: Vec<_> = certificates(pem).collect();
     let tls = tls().root_certs(RootCerts::new_with_certs(&roots)).build();
     (!roots.is_empty()).then(|| build(builder(tls), ProxyVariables::default()))
 }
 
-/// A certificate of the client's own, and the key to it.
+/// The client's certificate and its key.
 #[derive(Clone)]
 pub struct Identity(ClientCert);
 
@@ -124,11 +124,11 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// From PEM text. `None` unless there are a certificate and a key that can be used with it.
+    /// From PEM text. `None` unless it has a certificate and a key that fits.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Option<Self> {
         let chain: Vec<_> = certificates(certificate).collect();
         let key = PrivateKey::from_pem(key).ok()?;
-        // What rustls would refuse, ureq takes for a fault of the program.
+        // ureq panics on what rustls refuses.
         let der = rustls::pki_types::PrivateKeyDer::try_from(key.der()).ok()?;
         let ders = chain.iter().map(|certificate| certificate.der().to_vec().into()).collect();
         let usable = rustls::sign::CertifiedKey::from_der(ders, der.clone_key(), &ring::default_provider());
@@ -136,8 +136,8 @@ impl Identity {
     }
 }
 
-/// As [`configuration`], for a server that knows its clients: it trusts the certificates in `ca` alone where there are any, the
-/// system's otherwise, anybody if `insecure`, and shows `identity`. `None` when there is no certificate in a `ca` that is there.
+/// As [`configuration`], for a server that authenticates its clients: trusts only the certificates in `ca` if given, else the
+/// system's, any if `insecure`, and presents `identity`. `None` if `ca` is given but has no certificate.
 pub fn configuration_as(
     identity: Option<Identity>,
     ca: Option<&[u8]>,
@@ -166,7 +166,7 @@ fn certificates(pem: &[u8]) -> impl Iterator<Item = Certificate<'static>> + '_ {
 
 fn builder(tls: TlsConfig) -> ConfigBuilder<AgentScope> {
     ureq::Agent::config_builder()
-        // ureq has rules of its own for the variables of the environment.
+        // ureq has its own rules for the environment's variables.
         .proxy(None)
         .tls_config(tls)
         .http_status_as_error(false)

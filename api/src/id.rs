@@ -73,7 +73,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// Text that is no MAC address.
+/// Text that is not a MAC address.
 #[derive(Debug, thiserror::Error)]
 #[error("'{0}' is not a MAC address (six hexadecimal bytes, e.g. 52:54:00:aa:bb:01)")]
 pub struct ParseMacError(String);

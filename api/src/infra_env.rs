@@ -89,7 +89,7 @@ pub struct InfraEnv {
     pub cluster_id: Option<ClusterId>,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub cpu_architecture: String,
-    /// Of its owner's address; a fixed word where nobody has one.
+    /// The domain of its owner's address; a fixed word without owners.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub email_domain: String,
     #[serde(default)]
@@ -124,7 +124,7 @@ pub struct InfraEnv {
     pub proxy: Proxy,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub pull_secret_set: bool,
-    /// Address of the host that carries the service, when one of its own hosts does.
+    /// Address of the host that runs the service, if it is one of its hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous_ip: Option<String>,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]

@@ -1,7 +1,7 @@
-//! How documents of the service are read: what is null counts as absent, and texts of an enum that are new here do no harm.
+//! How the service's documents are read: null counts as absent, and unknown texts of an enum are accepted.
 //!
-//! Every field of a type that reads such documents, unless it is an identity that nothing can be done without, has `default`
-//! with `null_is_default` or is an `Option`; an enum that the service may extend has `unknown_is_default` or `only_known`.
+//! Every field of a type that reads such documents, except indispensable identities, has `default` with `null_is_default` or is an
+//! `Option`; an enum that the service may extend has `unknown_is_default` or `only_known`.
 
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -9,18 +9,18 @@ use serde::{
 };
 use serde_json::Value;
 
-/// A value as a typed document. It is read from text as everything else is: the library's own way reads values by code that is made
-/// once more for every type, and those are many.
+/// A value as a typed document. It is parsed from text, since the library's direct way would generate a second parser for each of
+/// many types.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     serde_json::from_slice(&serde_json::to_vec(&value)?).map_err(|error| {
-        // The place is one in a text that nobody has seen.
+        // The position is in a text that no user has seen.
         let text = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         serde_json::Error::custom(text.strip_suffix(&place).unwrap_or(&text))
     })
 }
 
-/// A document as a value, by way of its text for the same reason.
+/// A document as a value, through its text for the same reason.
 pub fn to_value<T: Serialize>(document: T) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(&serde_json::to_vec(&document)?)
 }
@@ -34,7 +34,7 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads the text of an enum; `null` and a text that is not known here as the default.
+/// Reads the text of an enum; `null` and unknown texts as the default.
 pub(crate) fn unknown_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -43,7 +43,7 @@ where
     Ok(Option::<String>::deserialize(deserializer)?.and_then(known).unwrap_or_default())
 }
 
-/// As [`unknown_is_default`], where the default is that there is none.
+/// As [`unknown_is_default`], with `None` as the default.
 pub(crate) fn unknown_is_none<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -52,7 +52,7 @@ where
     Ok(Option::<String>::deserialize(deserializer)?.and_then(known))
 }
 
-/// Reads texts of an enum, without those that are not known here.
+/// Reads texts of an enum, without unknown ones.
 pub(crate) fn only_known<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,7 +1,7 @@
 //! The wire: types of the assisted-installer REST API (`/api/assisted-install/v2`), and a client for it.
 //!
-//! Field names, which fields are left out when zero, and JSON hidden in strings are the service's own; see the published
-//! API description. Types here are plain data: whatever needs a decision lives in the crate that decides.
+//! Field names, which fields are omitted if zero, and JSON inside strings are the service's; see the published API description.
+//! Types here are plain data: decisions are in the crate that makes them.
 
 mod body;
 mod client;

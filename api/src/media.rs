@@ -1,4 +1,4 @@
-//! Media types of the API, and how the service judges a request's `Accept` and `Content-Type` by them.
+//! Media types of the API, and the service's checks of a request's `Accept` and `Content-Type`.
 
 use std::fmt;
 
@@ -20,20 +20,20 @@ impl Media {
         }
     }
 
-    /// Whether `Accept` headers of these values admit it; none at all admit everything.
+    /// Whether `Accept` headers with these values admit it; without any, everything is admitted.
     pub fn is_accepted<'a>(self, accept: impl IntoIterator<Item = &'a str>) -> bool {
         let mut ranges = accept.into_iter().flat_map(|value| value.split(',')).filter_map(Range::parse).peekable();
         ranges.peek().is_none() || ranges.any(|range| range.admits(self))
     }
 
-    /// The service's words where [`Self::is_accepted`] is not.
+    /// The service's text if [`Self::is_accepted`] is false.
     pub fn not_accepted(self) -> String {
         format!("unsupported media type requested, only [{self}] are available")
     }
 
-    /// Checks that the body of a request with this `Content-Type` is one. Otherwise gives the service's words.
+    /// Checks that the body of a request with this `Content-Type` has it. Otherwise returns the service's text.
     pub fn check_content_type(self, content_type: Option<&str>) -> Result<(), String> {
-        // What has no type is taken for a file.
+        // A body without a type counts as a file.
         let header = content_type.filter(|value| !value.is_empty()).unwrap_or(Self::OctetStream.as_str());
         let name = header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if let Some(why) = fault_of_name(&name) {
@@ -78,7 +78,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Why a name is no media type, in the words of the service's language.
+/// Why a name is not a media type, in Go's words.
 fn fault_of_name(name: &str) -> Option<&'static str> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let after_kind = name.trim_start_matches(is_token);

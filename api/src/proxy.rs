@@ -1,8 +1,8 @@
-//! Which proxy a URL is asked for through.
+//! Chooses the proxy for a URL.
 //!
-//! The rules are those of Go's `net/http.ProxyFromEnvironment` (docs/compatibility.md#http-client), since what people write into these
-//! variables was tried with programs in Go: the variable is that of the URL's scheme, `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY` has
-//! names (which stand for those below them, too), addresses, networks, each but the last with a port if wanted, or `*`.
+//! The rules are those of Go's `net/http.ProxyFromEnvironment` (docs/compatibility.md#http-client), since users tested their variables
+//! with Go programs: the variable is that of the URL's scheme, `HTTP_PROXY` or `HTTPS_PROXY`, and `NO_PROXY` has names (which
+//! include their subdomains) and addresses, each with an optional port, networks, or `*`.
 
 use crate::{Secret, url::public_url};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -15,15 +15,15 @@ const HTTP: Names = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: Names = ["HTTPS_PROXY", "https_proxy"];
 const EXCEPTIONS: Names = ["NO_PROXY", "no_proxy"];
 
-/// Names a file that has the variables, a line each, for a process that is not to have them in its environment: others can
-/// read that, and it is passed on to all it starts.
+/// Names a file with the variables, one per line, for a process that must not have them in its environment, which others can read
+/// and children inherit.
 pub const FILE_VARIABLE: &str = "LANDFALL_PROXY_FILE";
-/// All variables that programs other than this one find proxies in, and [`FILE_VARIABLE`].
+/// All proxy variables of other programs, and [`FILE_VARIABLE`].
 pub const VARIABLES: [&str; 7] = [HTTP[0], HTTP[1], HTTPS[0], HTTPS[1], EXCEPTIONS[0], EXCEPTIONS[1], FILE_VARIABLE];
-/// Of such a file no more is read.
+/// Maximum that is read of such a file.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// The variables of the environment that say which proxy to use. Passwords may be among them.
+/// The proxy variables of the environment. They may contain passwords.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyVariables(Vec<(String, Secret)>);
 
@@ -37,7 +37,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where `uri` leads; `None` without a host, or for a scheme that is neither http nor https and a port that isn't there.
+    /// The server of `uri`; `None` without a host, or without a port for a scheme other than http and https.
     pub fn from_uri(uri: &Uri) -> Option<Self> {
         let known = match uri.scheme_str() {
             Some("http") => Some(80),
@@ -48,7 +48,7 @@ impl Endpoint {
         Some(Self { host, port: uri.port_u16().or(known)? })
     }
 
-    /// The host, where it is an address.
+    /// The host, if it is an address.
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
@@ -66,45 +66,45 @@ fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// A proxy to be used.
+/// A proxy to use.
 #[derive(Clone, Debug)]
 pub struct ProxyServer {
-    /// Which variable names it.
+    /// The variable that names it.
     pub variable: &'static str,
     pub endpoint: Endpoint,
-    /// Spoken to over TLS.
+    /// Reached over TLS.
     pub is_https: bool,
     /// Value of the `Proxy-Authorization` header.
     pub authorization: Option<Secret>,
     pub(crate) proxy: Proxy,
 }
 
-/// What the environment says of a URL.
+/// The environment's choice for a URL.
 #[derive(Clone, Debug)]
 pub enum Choice {
     /// No proxy is named for its scheme.
     Direct,
     /// One is named, but never used for this host itself (loopback addresses and `localhost`).
     Local {
-        /// Which variable names it.
+        /// The variable that names it.
         variable: &'static str,
     },
     /// One is named, but not for this URL.
     Excepted {
-        /// Which variable names it.
+        /// The variable that names it.
         variable: &'static str,
-        /// Which variable has the exception.
+        /// The variable with the exception.
         exceptions: &'static str,
     },
     Through(ProxyServer),
-    /// One that we can't speak to. Go's own client knows SOCKS 5.
+    /// One of an unsupported kind. Go's client supports SOCKS 5.
     Impossible {
-        /// Which variable names it.
+        /// The variable that names it.
         variable: &'static str,
-        /// Without what may be secret.
+        /// Without secrets.
         url: String,
     },
-    /// The value is no URL, and overlooked as in Go.
+    /// The value is not a URL, and ignored as in Go.
     Overlooked {
         variable: &'static str,
     },
@@ -135,24 +135,24 @@ impl ProxyVariables {
         Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect())
     }
 
-    /// Those in a file as [`to_lines`](Self::to_lines) makes them; none where there is no such file.
+    /// Those in a file written by [`to_lines`](Self::to_lines); none if it does not exist.
     fn from_file(path: &Path) -> Self {
         let mut text = String::new();
         let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text));
         if let Err(error) = read {
-            tracing::warn!(path = %path.display(), %error, "cannot read which proxies to use, going without");
+            tracing::warn!(path = %path.display(), %error, "cannot read the file of proxies: using none");
         }
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         Self(pairs.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect())
     }
 
-    /// Each as `NAME=value`, for a file. A value of several lines is no URL and left out.
+    /// Each as `NAME=value`, for a file. A value of several lines is not a URL, and left out.
     pub fn to_lines(&self) -> Secret {
         let lines = self.pairs().filter(|(_, value)| !value.contains('\n'));
         Secret::new(lines.map(|(name, value)| format!("{name}={value}\n")).collect::<String>())
     }
 
-    /// Each as name and value, for a program that knows only the environment.
+    /// Each as name and value, for another program's environment.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.expose()))
     }
@@ -196,8 +196,8 @@ impl ProxyVariables {
         Choice::Through(ProxyServer { variable, endpoint, is_https, authorization, proxy })
     }
 
-    /// The name of the variable with exceptions, and those of its entries that can never match what they were meant for:
-    /// networks with a prefix that is none, ports without a host.
+    /// The name of the variable with exceptions, and its entries that can never match: networks with an invalid prefix, ports
+    /// without a host.
     pub fn malformed_exceptions(&self) -> Option<(&'static str, Vec<String>)> {
         let (variable, list) = self.get(EXCEPTIONS)?;
         let malformed: Vec<_> = list.split(',').filter_map(|entry| Exception::parse(entry).err()).collect();
@@ -216,7 +216,7 @@ enum Exception {
         ip: IpAddr,
         port: Option<String>,
     },
-    /// `suffix` has a dot in front.
+    /// `suffix` starts with a dot.
     Domain {
         suffix: String,
         includes_itself: bool,
@@ -225,7 +225,7 @@ enum Exception {
 }
 
 impl Exception {
-    /// `None` for an empty entry, an error for one that makes no sense.
+    /// `None` for an empty entry, an error for an invalid one.
     fn parse(entry: &str) -> Result<Option<Self>, String> {
         let entry = entry.trim().to_lowercase();
         if entry.is_empty() {
@@ -271,7 +271,7 @@ impl Exception {
     }
 }
 
-/// `HOST:PORT`, also with brackets; whatever has more colons is no port's.
+/// Splits `HOST:PORT`, also with brackets; text with more colons has no port.
 fn split_port(entry: &str) -> (&str, Option<&str>) {
     match entry.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),

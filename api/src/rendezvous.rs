@@ -1,8 +1,8 @@
-//! How the service on one of a rack's own hosts is asked for its identifiers, and how it proves that it is the one asked for.
+//! How agents ask the service on one of their rack's hosts for its identifiers, and how it proves its identity.
 //!
-//! Multicast DNS is anybody's, and carries no nonce. So the agent challenges the announced URL before it sends anything else there:
-//! `GET /landfall/rendezvous?nonce=…`. The service signs the nonce together with its own base URL, which the agent compares with
-//! the one it asks. An answer from earlier has another nonce; one that is passed on has another URL.
+//! Anyone can answer multicast DNS, and it carries no nonce. So the agent challenges the announced URL before it sends anything
+//! else there: `GET /landfall/rendezvous?nonce=…`. The service signs the nonce with its own base URL, which the agent compares
+//! with the URL it asked. A replayed answer has another nonce; a relayed one has another URL.
 
 use crate::{ClusterId, InfraEnvId};
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub const SERVICE_TYPE: &str = "_landfall._tcp.local.";
 /// Key of its TXT record with the service's base URL.
 pub const URL_KEY: &str = "url";
-/// Where a rendezvous is asked, below its base URL.
+/// Path of the request, below the base URL.
 pub const PATH: &str = "/landfall/rendezvous";
-/// What is signed starts with this: no token and nothing else that the same key signs does.
+/// Prefix of signed text, which no token or other text signed with the same key has.
 const CONTEXT: &str = "landfall rendezvous 1";
 
 /// The answer of a rendezvous.
@@ -28,19 +28,19 @@ pub struct Answer {
     pub proof: Option<Proof>,
 }
 
-/// What makes an answer one of a certain service, at a certain URL, to a certain question.
+/// Binds an answer to a service, its URL, and the nonce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// Its name in multicast DNS.
     pub name: String,
     pub url: String,
-    /// Certificates that its own is checked against, PEM; absent without TLS, and with a certificate of a public authority.
+    /// CA certificates that verify its own, PEM; absent without TLS, and with a certificate of a public CA.
     pub ca_pem: Option<String>,
     /// ECDSA on curve P-256 with SHA-256, 64 bytes in base64, of [`signed_text`].
     pub signature: String,
 }
 
-/// The text that is signed: JSON, so that no two different answers have the same.
+/// The signed text: JSON, so that different answers never have the same.
 pub fn signed_text(name: &str, url: &str, ca_pem: Option<&str>, infra_env_id: InfraEnvId, nonce: &str) -> String {
     serde_json::json!([CONTEXT, name, url, ca_pem, infra_env_id, nonce]).to_string()
 }

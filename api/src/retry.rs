@@ -1,31 +1,31 @@
-//! What is tried again, how often and how long apart.
+//! What is retried, how often and after which pauses.
 
 use std::time::Duration;
 
-/// Who calls decides how patient the client is (docs/compatibility.md#http-client).
+/// The caller decides how patient the client is (docs/compatibility.md#http-client).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
     Never,
     /// The agent's: 503, 504 and transient transport errors, three times; the poll loop has its own back-off above it.
     Agent,
     /// The installer's: 404, 423, 425 ten times; 408, 429, 5xx and transient transport errors 360 times (about half an
-    /// hour where it refuses at once, longer where it hangs), since nobody is there to press a key while the service restarts.
+    /// hour if it refuses at once, longer if it hangs), since no user can intervene while the service restarts.
     Installer,
 }
 
-/// The kind of failure a retry is decided on.
+/// The kind of failure, which decides on a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transience {
     /// An HTTP status other than success.
     Status(u16),
-    /// Connection refused, reset, timed out: may pass.
+    /// Connection refused, reset, timed out: may be transient.
     Transport,
-    /// TLS, bad URL, undecodable answer: will not pass.
+    /// TLS, bad URL, invalid answer: permanent.
     Permanent,
 }
 
 impl RetryPolicy {
-    /// How many further attempts `failure` is worth.
+    /// How many further attempts to make after `failure`.
     pub fn retries(&self, failure: Transience) -> u32 {
         match (self, failure) {
             (Self::Never, _) | (_, Transience::Permanent) => 0,

@@ -1,6 +1,6 @@
-//! What both ends of the wire must agree on about texts.
+//! Rules for texts that both ends of the wire must share.
 
-/// Names that are no host's name.
+/// Names that are not valid hostnames.
 pub const FORBIDDEN_HOSTNAMES: [&str; 6] = [
     "localhost",
     "localhost.localdomain",

@@ -14,12 +14,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself; every call is a place to look at when secrets are audited.
+    /// The text itself; audit every call.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

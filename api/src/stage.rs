@@ -46,7 +46,7 @@ impl std::str::FromStr for HostRole {
     }
 }
 
-/// `host-stage`: how far an installation is. Texts are the wire's.
+/// `host-stage`: the progress of an installation. Texts are the wire's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostStage {
     #[serde(rename = "Starting installation")]

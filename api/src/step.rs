@@ -84,24 +84,24 @@ pub struct NextStepRequest {
 /// `logs_gather_cmd_request`: the JSON inside the logs-gather step's argument (docs/compatibility.md#logs-gather).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsGatherRequest {
-    /// The cluster they are kept with.
+    /// The cluster they are stored with.
     pub cluster_id: ClusterId,
     pub host_id: HostId,
     pub infra_env_id: InfraEnvId,
     /// Whether it carries the temporary control plane.
     pub bootstrap: bool,
-    /// Whether all is wanted: kernel's log, crashes, the whole journal, and of a bootstrap host the cluster's own bundle.
+    /// Whether to gather everything: kernel log, crashes, the whole journal, and on a bootstrap host the cluster's bundle.
     pub installer_gather: bool,
-    /// Control plane hosts that a bootstrap host asks for theirs.
+    /// Control plane hosts from which a bootstrap host gathers logs.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub master_ips: Vec<std::net::IpAddr>,
 }
 
-/// `logs_state`: how far an upload of logs is.
+/// `logs_state`: the state of an upload of logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogsState {
-    /// Asked for, or being gathered.
+    /// Requested, or being gathered.
     Requested,
     Collecting,
     Completed,
@@ -112,7 +112,7 @@ pub enum LogsState {
 pub struct InstallRequest {
     /// The disk, preferably by a stable link.
     pub boot_device: String,
-    /// Whether the cluster version operator is to be awaited.
+    /// Whether to wait for the cluster version operator.
     #[serde(default, deserialize_with = "null_is_default")]
     pub check_cvo: bool,
     pub cluster_id: ClusterId,
@@ -161,12 +161,12 @@ pub struct InstallRequest {
 }
 
 impl InstallRequest {
-    /// Whether the running system itself becomes another one: it carries the temporary control plane, or another system is deployed
-    /// beside it. Otherwise only disks change.
+    /// Whether the running system itself changes: it carries the temporary control plane, or another system is deployed beside it.
+    /// Otherwise only disks change.
     pub fn changes_live_system(&self) -> bool {
         let carries_control_plane = match (self.role, self.control_plane_count) {
             (HostRole::Bootstrap, _) => true,
-            // A worker of a single-node cluster exists.
+            // A single-node cluster may have a worker.
             (HostRole::Worker | HostRole::AutoAssign, _) => false,
             (_, count) => count == 1,
         };
@@ -183,7 +183,7 @@ pub struct Proxy {
     /// For https URLs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https_proxy: Option<String>,
-    /// Comma list of what goes direct.
+    /// Comma list of direct destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_proxy: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The types of steps, and what the checks among them are asked with and answer (docs/compatibility.md#steps). What a step asks is the
-//! only argument of its instruction, or the first; what it answers is the text in its reply's `output`.
+//! The types of steps, and the requests and replies of checks (docs/compatibility.md#steps). A request is the only or first argument
+//! of the instruction; a reply is the text in `output`.
 
 use crate::{
     ConnectivityCheckHost, ConnectivityReport, HostId, InstallRequest, LogsGatherRequest, Mac, is_zero,
@@ -14,14 +14,14 @@ pub trait StepKind {
     const TYPE: StepType;
     /// Its argument, or its first one.
     type Request;
-    /// What it prints. `()` where that is for people, or nothing.
+    /// What it prints. `()` for plain text, or nothing.
     type Reply;
 }
 
-/// Name, text on the wire, request and reply. Types without the last two are no instructions for an agent.
+/// Name, text on the wire, request and reply. Types without the last two are not instructions for agents.
 macro_rules! step_types {
     ($($name:ident $text:literal $(: $request:ty => $reply:ty)?;)*) => {
-        /// `step-type`. An unknown one is kept as text, since replies must echo it.
+        /// `step-type`. An unknown one is stored as text, since replies must echo it.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum StepType {
             $(
@@ -102,7 +102,7 @@ impl fmt::Display for StepType {
 /// `free_network_addresses`: one network of a `free-network-addresses` reply. The request is an array of networks as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeNetworkAddresses {
-    /// IPv4 addresses that nobody answers for, ascending; network and broadcast address included.
+    /// IPv4 addresses that no machine answers for, ascending; includes network and broadcast address.
     #[serde(default, deserialize_with = "null_is_default")]
     pub free_addresses: Vec<String>,
     pub network: String,
@@ -111,7 +111,7 @@ pub struct FreeNetworkAddresses {
 /// `verify_vip`: one element of a `verify-vips` request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyVip {
-    /// The address, to be echoed as it came.
+    /// The address, echoed unchanged.
     #[serde(default, deserialize_with = "null_is_default")]
     pub vip: String,
     /// What it is for.
@@ -141,9 +141,9 @@ pub struct VerifiedVip {
 pub enum VipVerification {
     /// Not looked at; never sent.
     Unverified,
-    /// Somebody has it already.
+    /// Another machine has it already.
     Failed,
-    /// Nobody answers for it.
+    /// No machine answers for it.
     Succeeded,
 }
 
@@ -165,7 +165,7 @@ pub struct NtpSource {
     /// Its name, or its address where it has none.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub source_name: String,
-    /// What the clock makes of it.
+    /// The clock's assessment of it.
     pub source_state: SourceState,
 }
 
@@ -178,11 +178,11 @@ pub enum SourceState {
     Combined,
     /// Good, but not followed.
     NotCombined,
-    /// Not to be believed (a falseticker), or of an unknown state.
+    /// A falseticker, or an unknown state.
     Error,
     /// Too unsteady.
     Variable,
-    /// Not heard of.
+    /// Unreachable.
     Unreachable,
 }
 
@@ -243,15 +243,15 @@ pub struct RebootForReclaimRequest {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DhcpAllocationRequest {
-    /// A lease got earlier, to be asked for again.
+    /// An earlier lease, to renew.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub api_vip_lease: String,
-    /// Hardware address to ask with for the API's address.
+    /// Hardware address for requesting the API's address.
     pub api_vip_mac: Mac,
     /// As `api_vip_lease`.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ingress_vip_lease: String,
-    /// Hardware address to ask with for the ingress's address.
+    /// Hardware address for requesting the ingress's address.
     pub ingress_vip_mac: Mac,
     pub interface: String,
 }
@@ -272,7 +272,7 @@ pub struct DhcpAllocationResponse {
 
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiVipConnectivityRequest {
-    /// Base64 of a PEM bundle; the only one to be trusted.
+    /// Base64 of a PEM bundle; nothing else is trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_certificate: Option<String>,
     /// Bearer token, of older services. A secret.
@@ -298,10 +298,10 @@ pub struct RequestHeader {
 pub struct ApiVipConnectivityResponse {
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub download_error: String,
-    /// The config as JSON text, less most of its files and all of its units.
+    /// The config as JSON text, without most of its files and all of its units.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub ignition: String,
-    /// Whether the config was fetched and is one.
+    /// Whether the config was fetched and is valid.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub is_success: bool,
     /// Echo.
@@ -361,7 +361,7 @@ pub struct TangServerSignature {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskSpeedCheckRequest {
-    /// A disk, to be echoed as it came.
+    /// A disk, echoed unchanged.
     pub path: String,
 }
 
@@ -378,7 +378,7 @@ pub struct DiskSpeedCheckResponse {
 /// `upgrade_agent_request`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpgradeAgentRequest {
-    /// The image to go on as.
+    /// The image to continue as.
     pub agent_image: String,
 }
 
@@ -395,7 +395,7 @@ pub struct UpgradeAgentResponse {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerImageAvailabilityRequest {
-    /// References, to be echoed as they came.
+    /// References, echoed unchanged.
     pub images: Vec<String>,
     /// Seconds for all of them together; the service's default is 960.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,7 +416,7 @@ pub struct ContainerImageAvailability {
     pub download_rate: f64,
     /// Echo.
     pub name: String,
-    /// Whether it can be had.
+    /// Whether it can be pulled.
     pub result: ContainerImageAvailabilityResult,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub size_bytes: u64,

@@ -1,8 +1,8 @@
-//! Connections through the proxy that the environment names for a URL, chosen anew for each: a redirect may lead elsewhere.
+//! Connections through the environment's proxy for a URL, chosen for each request: a redirect may lead elsewhere.
 //!
-//! For https:// the proxy is asked to CONNECT. For http:// it gets the request itself, in absolute form (RFC 9112 §3.2.2), as from
-//! Go's client and curl: proxies as they are installed CONNECT to port 443 only. ureq knows no absolute form, so the request's
-//! first line is put into it here, on its way out.
+//! For https:// the proxy gets a CONNECT. For http:// it gets the request in absolute form (RFC 9112 §3.2.2), as from Go's client
+//! and curl: most proxies allow CONNECT to port 443 only. ureq does not support the absolute form, so the request's first line is
+//! rewritten here as it is sent.
 
 use crate::{
     dial::{Dialer, Lookup},
@@ -36,7 +36,7 @@ pub(crate) fn agent(config: Config, variables: ProxyVariables) -> Agent {
     Agent::with_parts(config, connector, resolver)
 }
 
-/// Leaves names to the proxy: ours may not know them.
+/// Leaves name resolution to the proxy: our resolver may not know the names.
 #[derive(Debug)]
 struct ByUrl {
     variables: ProxyVariables,
@@ -54,7 +54,7 @@ impl Resolver for ByUrl {
 
 struct ProxyConnector {
     variables: ProxyVariables,
-    /// For the proxy's name.
+    /// Resolves the proxy's name.
     lookup: Lookup,
     /// Connects to the proxy itself.
     direct: Direct,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for ProxyConnector {
 impl Connector<()> for ProxyConnector {
     type Out = Box<dyn Transport>;
 
-    /// `None` where there is no proxy to use.
+    /// `None` without a proxy.
     fn connect(&self, details: &ConnectionDetails, _: Option<()>) -> Result<Option<Self::Out>, Error> {
         let server = match self.variables.choose(details.uri) {
             Choice::Through(server) => server,
@@ -78,7 +78,7 @@ impl Connector<()> for ProxyConnector {
             }
             _ => return Ok(None),
         };
-        // Agent::config_builder() would take a proxy from the environment; this one is named.
+        // Agent::config_builder() would use the environment's proxy; this one is explicit.
         let config = Agent::config_builder()
             .proxy(Some(server.proxy.clone()))
             .tls_config(details.config.tls_config().clone())
@@ -108,7 +108,7 @@ impl Connector<()> for ProxyConnector {
     }
 }
 
-/// What makes a request one to a proxy.
+/// The parts that make a request one for a proxy.
 struct Insert {
     /// `http://HOST[:PORT]`
     origin: String,
@@ -125,7 +125,7 @@ impl Insert {
         Some(Self { origin: format!("http://{host}"), headers: headers.unwrap_or_default() })
     }
 
-    /// `head` starts with a request's first line.
+    /// `head` is the start of a request.
     fn put_into(&self, head: &[u8]) -> Vec<u8> {
         let target = head.iter().position(|byte| *byte == b' ').map_or(0, |at| at + 1);
         let line = head.windows(2).position(|pair| pair == b"\r\n").map_or(head.len(), |at| at + 2);
@@ -135,8 +135,8 @@ impl Insert {
     }
 }
 
-/// Puts requests into absolute form. A request starts with the first bytes, and with the first ones after something came:
-/// there is no pipelining, and nothing here waits for `100 Continue`.
+/// Rewrites requests into absolute form. A request starts with the first bytes sent, or the first sent after receiving:
+/// there is no pipelining, and no request waits for `100 Continue`.
 struct AbsoluteForm {
     transport: Box<dyn Transport>,
     insert: Insert,

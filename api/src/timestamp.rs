@@ -1,4 +1,4 @@
-//! Points in time as the service writes them.
+//! Timestamps as the service writes them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
@@ -12,7 +12,7 @@ impl Timestamp {
     /// "Never", the zero of Go's `time.Time`.
     pub const ZERO: Self = Self(datetime!(0001-01-01 0:00 UTC));
 
-    /// The system clock's now, cut to milliseconds so that it survives a round trip.
+    /// The system's time, truncated to milliseconds so that it survives a round trip.
     pub fn now() -> Self {
         let now = OffsetDateTime::now_utc();
         Self(now.replace_millisecond(now.millisecond()).unwrap_or(now))
@@ -38,7 +38,7 @@ impl Timestamp {
         OffsetDateTime::from_unix_timestamp(seconds).map_or(Self::ZERO, Self)
     }
 
-    /// How long ago `earlier` was, in whole seconds; negative when it lies ahead.
+    /// Whole seconds since `earlier`; negative if it is in the future.
     pub fn seconds_since(&self, earlier: Self) -> i64 {
         (self.0 - earlier.0).whole_seconds()
     }
@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Timestamp {
         let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(Self::ZERO) };
         let parsed = OffsetDateTime::parse(&text, &Rfc3339).map_err(D::Error::custom)?;
         let utc = parsed.checked_to_offset(time::UtcOffset::UTC).filter(|utc| (0..=9999).contains(&utc.year()));
-        utc.map(Self).ok_or_else(|| D::Error::custom("a point in time before the year 0 or after 9999"))
+        utc.map(Self).ok_or_else(|| D::Error::custom("a time before the year 0 or after 9999"))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Which certificates of servers are trusted.
+//! Verification of servers' certificates.
 //!
-//! rustls refuses a server whose own certificate may sign others, as every one that `openssl req -x509` makes, even where that
-//! very certificate is among the trusted ones. Go's programs take it, Ignition among them.
+//! rustls refuses a server whose certificate may sign others, like every one from `openssl req -x509`, even if that certificate is
+//! itself trusted. Go programs such as Ignition accept it.
 
 use crate::der::{CertificateParts, OBJECT, SEQUENCE, elements, expect};
 use rustls::{
@@ -34,13 +34,13 @@ const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const ANY_USAGE: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
 const SERVER_USAGE: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 
-/// Takes what rustls takes, and a server's own certificate that is one of `roots`, byte by byte.
+/// Accepts what rustls accepts, and a server's certificate that equals one of `roots` byte for byte.
 pub fn verifier<'a>(roots: impl IntoIterator<Item = CertificateDer<'a>>) -> Arc<dyn ServerCertVerifier> {
     let provider = Arc::new(ring::default_provider());
     let pinned: HashSet<Vec<u8>> = roots.into_iter().map(|root| root.to_vec()).collect();
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(pinned.iter().map(|root| CertificateDer::from(root.as_slice())));
-    // It refuses to be without any.
+    // rustls requires at least one.
     let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build().ok();
     Arc::new(Verifier { chains, pinned, provider })
 }
@@ -94,7 +94,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Name, time and purpose of a certificate that needs nobody else's word.
+/// Checks name, time and purpose of a certificate that is trusted itself.
 fn check_pinned(certificate: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), TlsError> {
     verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
     let parts = CertificateParts::parse(certificate).ok_or(CertificateError::BadEncoding)?;
@@ -114,11 +114,11 @@ fn check_pinned(certificate: &CertificateDer<'_>, name: &ServerName<'_>, now: Un
     if is_for_servers { Ok(()) } else { Err(CertificateError::InvalidPurpose.into()) }
 }
 
-/// As ureq's own, with our verifier where certificates are checked at all.
+/// Like ureq's, with our verifier if certificates are checked.
 #[derive(Debug, Default)]
 pub(crate) struct TlsConnector {
     unchecked: RustlsConnector,
-    /// Made when it is first needed. A client's configuration does not change.
+    /// Created on first use. A client's configuration does not change.
     config: OnceLock<Arc<ClientConfig>>,
 }
 

@@ -1,6 +1,6 @@
-//! URLs as people may see them.
+//! URLs without secrets, for display.
 
-/// `url` without what may be secret in it: user and password, query, fragment.
+/// `url` without its possibly secret parts: user and password, query, fragment.
 pub fn public_url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };

@@ -1,5 +1,5 @@
-//! A live ISO as a whole: what is in its embed area (docs/compatibility.md#iso-areas), its kernel arguments, and the changes to both. What
-//! is to be written is worked out in memory; only [`Output`] writes. Texts of errors are those of coreos-installer.
+//! A live ISO: the content of its embed area (docs/compatibility.md#iso-areas), its kernel arguments, and changes to both. Changes
+//! are computed in memory; only [`Output`] writes. Error texts are coreos-installer's.
 
 use crate::embed::{EmbedArea, EmbedError, locate};
 use crate::initrd::{Archive, ArchiveError, Compression};
@@ -13,11 +13,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 
-/// The member that is the config.
+/// The member with the config.
 pub(crate) const CONFIG_NAME: &str = "config.ign";
-/// What the names of the members that are network settings start with.
+/// Prefix of the members with network settings.
 pub(crate) const NETWORK_PREFIX: &str = "etc/coreos-firstboot-network/";
-/// A longer description of features is none.
+/// A longer file is not a description of features.
 const MAX_FEATURES_BYTES: u64 = 64 << 10;
 
 /// Why an ISO can't be read or changed.
@@ -28,16 +28,16 @@ pub enum AreaError {
     Open { path: PathBuf, source: io::Error },
     #[error("parsing ISO9660 image")]
     Parse(#[source] IsoError),
-    /// It is no live ISO.
+    /// It is not a live ISO.
     #[error("Unrecognized CoreOS ISO image.")]
     Unrecognized(#[source] EmbedError),
     /// The area holds something else.
     #[error("Unrecognized CoreOS ISO image.")]
     Content(#[source] ContentError),
-    /// Its kernel arguments make no sense.
+    /// Its kernel arguments are invalid.
     #[error(transparent)]
     Kargs(#[from] KargsError),
-    /// What the system in it can do can't be read.
+    /// The system's features can't be read.
     #[error("{doing} OS features")]
     Features {
         /// What was being done.
@@ -45,7 +45,7 @@ pub enum AreaError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The new content can't be packed.
-    #[error("the new content of the embed area can't be packed")]
+    #[error("cannot pack the new content of the embed area")]
     Pack(#[source] ArchiveError),
     #[error("This ISO image already has an embedded Ignition config; use -f to force.")]
     Present,
@@ -67,13 +67,13 @@ pub enum AreaError {
 #[error("decoding initrd embed area")]
 pub struct ContentError(#[from] ArchiveError);
 
-/// What a live system can do, by its own account.
+/// The features of a live system, as it declares them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Features {
     /// The installer reads configs from `/etc/coreos/installer.d`.
     pub installer_config: bool,
-    /// Of these configs' keys, those that came later.
+    /// The keys of these configs that were added later.
     pub installer_config_directives: Directives,
     /// The live system reads NetworkManager's keyfiles from the initrd.
     pub live_initrd_network: bool,
@@ -86,7 +86,7 @@ pub struct Directives {
     pub console: bool,
 }
 
-/// A live ISO, opened for a look at its embed area and kernel arguments.
+/// A live ISO, opened to read its embed area and kernel arguments.
 pub struct LiveIso {
     file: File,
     iso: Iso<BufReader<File>>,
@@ -97,7 +97,7 @@ pub struct LiveIso {
 }
 
 impl fmt::Debug for LiveIso {
-    /// Without what is in the area, which may hold secrets.
+    /// Without the area's content, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LiveIso").field("area", &self.area).field("archive", &self.archive).finish_non_exhaustive()
     }
@@ -154,7 +154,7 @@ impl LiveIso {
         self.kargs.as_ref().ok_or(KargsError::None)
     }
 
-    /// What the system in it can do.
+    /// The system's features.
     pub fn features(&mut self) -> Result<Features, AreaError> {
         let bytes = self.iso.read_optional("COREOS/FEATURES.JSO", MAX_FEATURES_BYTES);
         match bytes.map_err(|error| AreaError::Features { doing: "looking up", source: error.into() })? {
@@ -163,7 +163,7 @@ impl LiveIso {
         }
     }
 
-    /// The change that embeds `config`, which is not looked into; one that is there is replaced only with `force`.
+    /// The change that embeds `config`, which is not parsed; an existing one is replaced only with `force`.
     pub fn embed(&self, config: &[u8], force: bool) -> Result<Vec<Patch>, AreaError> {
         if self.archive.get(CONFIG_NAME).is_some() && !force {
             return Err(AreaError::Present);
@@ -173,15 +173,15 @@ impl LiveIso {
         self.replace(&archive)
     }
 
-    /// The change that removes the config, and is none when there is none.
+    /// The change that removes the config, if there is one.
     pub fn remove(&self) -> Result<Vec<Patch>, AreaError> {
         let mut archive = self.archive.clone();
         archive.remove(CONFIG_NAME);
         self.replace(&archive)
     }
 
-    /// The change that makes `archive` the content of the area: packed, or nothing at all when nothing is in it, so that the area is
-    /// as it was made. Only what differs is written.
+    /// The change that makes `archive` the content of the area: packed, or all zeros if it is empty, as in the original. Only what
+    /// differs is written.
     pub fn replace(&self, archive: &Archive) -> Result<Vec<Patch>, AreaError> {
         let packed = match archive.is_empty() {
             true => Vec::new(),
@@ -207,13 +207,13 @@ impl LiveIso {
     }
 }
 
-/// Reads what a system says it can do.
+/// Reads the features that a system declares.
 pub fn features(json: &[u8]) -> Result<Features, AreaError> {
     serde_json::from_slice(json).map_err(|error| AreaError::Features { doing: "parsing", source: error.into() })
 }
 
 /// The change that makes `config` the only content of the embed area of the ISO at `path`, in the form the image service gives
-/// it: gzip, one member, zeros up to the end of the area. `config` is not looked into.
+/// it: gzip, one member, zeros up to the end of the area. `config` is not parsed.
 pub fn ignition_patch(path: impl Into<PathBuf>, config: &[u8]) -> Result<Patch, AreaError> {
     content_patch(path, ignition::pack(config).map_err(|source| AreaError::Pack(ArchiveError::Compress(source)))?)
 }

@@ -1,14 +1,14 @@
-//! Where in a live ISO the Ignition config goes: every layout CoreOS images have had.
+//! Finds the area for the Ignition config in a live ISO, in every layout of CoreOS images so far.
 
 use crate::iso9660::{Extent, Iso, IsoError};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek};
 
-/// A larger description is not one.
+/// A larger file is not a description.
 const MAX_INFO_BYTES: u64 = 64 << 10;
-/// A larger area is not one; it is read into memory. It is 256 KiB on every image so far.
+/// Maximum size of an area, which is read into memory. It is 256 KiB on every image so far.
 const MAX_AREA_BYTES: u64 = 64 << 20;
-/// Where images up to 2021 describe the area, in the system area before the volume descriptor.
+/// Where images up to 2021 describe the area: in the system area before the volume descriptor.
 const HEADER: Extent = Extent { offset: 32744, len: 24 };
 
 /// Where an area was found described.
@@ -38,16 +38,14 @@ pub enum EmbedError {
     /// The image can't be read.
     #[error(transparent)]
     Iso(#[from] IsoError),
-    /// None is described, or in a file that is not there.
+    /// No area is described, or its file is missing.
     #[error("finding initrd embed area")]
     Missing(#[source] IsoError),
     /// The description can't be read.
     #[error("decoding igninfo")]
     Info(#[source] serde_json::Error),
-    /// An area outside of what holds it.
-    #[error(
-        "the embed area ({len} bytes at offset {offset} of {within}) does not lie inside of it ({available} bytes)"
-    )]
+    /// The area exceeds its file or image.
+    #[error("the embed area ({len} bytes at offset {offset}) exceeds {within} ({available} bytes)")]
     Outside {
         /// Offset in bytes.
         offset: u64,
@@ -58,8 +56,8 @@ pub enum EmbedError {
         /// Length of that in bytes.
         available: u64,
     },
-    /// Larger than any real one.
-    #[error("the embed area is said to have {len} bytes, more than the {MAX_AREA_BYTES} of any real one")]
+    /// It is larger than any real one.
+    #[error("the description gives the embed area {len} bytes; the limit is {MAX_AREA_BYTES}")]
     TooLarge { len: u64 },
 }
 

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Make images of this program, and what image builders make theirs of
+/// Create images of this program, and parts for image builders
 #[derive(Debug, Args)]
 pub struct Image {
     #[command(subcommand)]
@@ -35,12 +35,12 @@ impl Image {
 
 /// Write the agent's or the service's container image as an OCI archive
 ///
-/// The image holds one program. The agent's has it under the names that the assisted-installer service starts (agent,
-/// next_step_runner, inventory, free_addresses, disk_speed_check, logs_sender), its own, and cp. The service's starts
-/// `landfall serve` as a user without rights, with its state in the volume /var/lib/landfall, on port 8090, with tokens
-/// (--auth local). There is no shell in an image and no CA certificate: the agent trusts the host's, where it can see the
-/// host's files, and --cacert; the service those of SSL_CERT_FILE. The same program and SOURCE_DATE_EPOCH (seconds since
-/// 1970, 0 if not set) give the same bytes.
+/// The image contains one program. In the agent's image it has its own name, cp, and the names that the assisted-installer
+/// service starts (agent, next_step_runner, inventory, free_addresses, disk_speed_check, logs_sender). The service's image starts
+/// `landfall serve` as an unprivileged user, with its state in the volume /var/lib/landfall, on port 8090, with tokens
+/// (--auth local). An image has neither a shell nor CA certificates: the agent trusts the host's, if it can see the host's
+/// files, and --cacert; the service those in SSL_CERT_FILE. The same program and SOURCE_DATE_EPOCH (seconds since 1970,
+/// default 0) give the same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,24 +49,24 @@ Examples:
   podman load -i landfall-agent.oci.tar
   landfall image oci --for serve --output landfall-serve.oci.tar")]
 struct Oci {
-    /// Where to write it; replaced if it is there
+    /// Archive to write; an existing one is replaced
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// What its containers do
+    /// Purpose of its containers
     #[arg(long = "for", value_name = "PURPOSE", value_enum, default_value_t = Purpose::Agent)]
     purpose: Purpose,
-    /// The static program to put into it [default: this one; for the agent, the
+    /// Static program for the image [default: this one; for the agent, the
     /// landfall-host installed with it, if there is one]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
     /// Name and tag in the archive [default: localhost/landfall-PURPOSE:VERSION]
     #[arg(long, value_name = "REF")]
     name: Option<String>,
-    /// The program that a container starts, its arguments following: 'installer' for an installer image. Without it the
-    /// container starts the agent unless another command is given, as the agent's units do
+    /// Entry point of its containers: 'installer' for an installer image. Without this option containers start the agent by
+    /// default, or the given command, as in the agent's units
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(api::image::AGENT_LINKS))]
     entrypoint: Option<String>,
-    /// When it is said to have been made, seconds since 1970
+    /// Creation time in the image, seconds since 1970
     #[arg(long, value_name = "SECONDS", env = "SOURCE_DATE_EPOCH", default_value_t = 0)]
     created: u64,
     /// Print what was written as JSON
@@ -78,7 +78,7 @@ impl Oci {
     fn run(self) -> anyhow::Result<()> {
         ensure!(
             self.entrypoint.is_none() || self.purpose == Purpose::Agent,
-            "--entrypoint is for an agent's image: a container of the service's starts `landfall serve`"
+            "--entrypoint is for agent images only: containers of the service start `landfall serve`"
         );
         let version = env!("CARGO_PKG_VERSION");
         let default_name = match self.purpose {
@@ -110,17 +110,18 @@ impl Oci {
         } else {
             format!("{}: {} for {architecture}, {layer_bytes} bytes, {digest}", self.output.display(), image.reference)
         };
-        writeln!(stdout(), "{line}").context("standard output can't be written")
+        writeln!(stdout(), "{line}").context("cannot write to standard output")
     }
 }
 
-/// Others may read it, as with any file.
+/// Mode 0644, like any file.
 fn set_mode(file: &File) -> std::io::Result<()> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
 }
 
 fn rfc3339(seconds: u64) -> anyhow::Result<String> {
-    let seconds = i64::try_from(seconds).context("a time that far ahead has no date")?;
-    let time = time::OffsetDateTime::from_unix_timestamp(seconds).context("a time that far ahead has no date")?;
+    let seconds = i64::try_from(seconds).context("SOURCE_DATE_EPOCH is too large for a date")?;
+    let time =
+        time::OffsetDateTime::from_unix_timestamp(seconds).context("SOURCE_DATE_EPOCH is too large for a date")?;
     Ok(time.format(&time::format_description::well_known::Rfc3339)?)
 }

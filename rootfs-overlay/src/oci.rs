@@ -1,5 +1,5 @@
-//! Container images of this one program and nothing else (OCI image-spec 1.1, image-layout and layer): the agent's, with the names of
-//! the real agent's programs, and the service's.
+//! Container images with only this program (OCI image-spec 1.1, image-layout and layer): the agent's, with the names of the real
+//! agent's programs, and the service's.
 //!
 //! The same program and time give the same bytes.
 
@@ -15,13 +15,13 @@ use std::{
 };
 use tar::{Builder, EntryType, Header};
 
-/// A program larger than this is none of ours.
+/// A larger program is not ours.
 const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 /// Enough of an ELF header to know the machine.
 const ELF_BYTES: usize = 20;
 const BLOBS: &str = "blobs/sha256";
 
-/// Directories of each image with their modes: those that programs in containers rely on.
+/// Directories of each image that programs in containers rely on, with their modes.
 const DIRECTORIES: [(&str, u32); 9] = [
     ("etc", 0o755),
     ("root", 0o700),
@@ -33,17 +33,17 @@ const DIRECTORIES: [(&str, u32); 9] = [
     ("var/log", 0o755),
     ("var/tmp", 0o1777),
 ];
-/// What the service is in its image.
+/// The service's program in its image.
 const SERVE_PATH: &str = "/usr/bin/landfall";
-/// Records, keys and logs of the service: the one place that it writes to, and that outlives the container.
+/// Records, keys and logs of the service: the only place it writes to, which outlives the container.
 const SERVE_STATE: &str = "/var/lib/landfall";
-/// Where others reach it.
+/// Its port.
 const SERVE_PORT: u16 = 8090;
-/// Its user and group in the image. The number is the one that images without a distribution have for a user without rights, so that
-/// rules of clusters about root and about low numbers let it pass.
+/// Its user and group in the image. Distroless images use this number for an unprivileged user, and clusters' rules about root and
+/// low numbers accept it.
 const SERVE_ID: u64 = 65532;
 
-/// What containers of an image do.
+/// The purpose of an image's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Purpose {
     /// The agent of a discovered host, and its steps
@@ -52,7 +52,7 @@ pub(crate) enum Purpose {
     Serve,
 }
 
-/// What goes into an image.
+/// The content of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub program: PathBuf,
@@ -61,33 +61,32 @@ pub(crate) struct Image {
     pub reference: String,
     /// Version, in its labels.
     pub version: String,
-    /// For an agent's image: the name that a container starts with whatever arguments it is given; otherwise the agent where no
-    /// command is given.
+    /// For an agent's image: the entry point; without it, containers start the agent if no command is given.
     pub entrypoint: Option<String>,
-    /// When it is said to have been made, seconds since 1970.
+    /// Creation time, seconds since 1970.
     pub created_s: u64,
     /// The same as text (RFC 3339).
     pub created: String,
 }
 
-/// What an image is known by.
+/// Identification of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     /// Digest of its manifest.
     pub digest: String,
-    /// In Go's words.
+    /// Go's name of the architecture.
     pub architecture: &'static str,
     /// Compressed size of its layer, bytes.
     pub layer_bytes: u64,
 }
 
-/// Why there is no image.
+/// Why the image could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OciError {
     /// The program can't be read.
     #[error("cannot read the program {}", path.display())]
     Program { path: PathBuf, source: io::Error },
-    /// Not one that an image could start.
+    /// It can't be started in an image.
     #[error("{} is not a program for an image: {reason}", path.display())]
     NotAProgram { path: PathBuf, reason: &'static str },
     #[error("cannot write the image")]
@@ -95,7 +94,7 @@ pub(crate) enum OciError {
         #[from]
         source: io::Error,
     },
-    /// Its documents can't be made.
+    /// Its documents can't be created.
     #[error("cannot write the image's documents")]
     Document {
         #[from]
@@ -177,11 +176,11 @@ pub(crate) fn write(image: &Image, out: impl Write) -> Result<Written, OciError>
     Ok(Written { digest: format!("sha256:{}", manifest_blob.digest), architecture, layer_bytes: layer_blob.size_bytes })
 }
 
-/// What registries and people know an image by; also how an agent tells that another image has this project's agent.
+/// Labels for registries and users; an agent also recognises this project's agent images by them.
 fn labels(image: &Image) -> Value {
     let description = match image.purpose {
-        Purpose::Agent => "Agent of a discovered host, in the place of the assisted installer's",
-        Purpose::Serve => "Service that discovers and installs hosts, in the place of the assisted installer's",
+        Purpose::Agent => "Agent of a discovered host, replaces the assisted installer's agent",
+        Purpose::Serve => "Service that discovers and installs hosts, replaces the assisted installer's service",
     };
     let mut labels = serde_json::Map::new();
     if image.purpose == Purpose::Agent {
@@ -204,14 +203,14 @@ fn execution(image: &Image, labels: &Value) -> Value {
     match image.purpose {
         Purpose::Agent => {
             let program_name = AGENT_PATH.rsplit('/').next().unwrap_or_default();
-            // Units name the agent's program after the image; the installer is started by arguments alone.
+            // Units give the agent's program as the command; the installer gets only arguments.
             let (start, start_with) = match &image.entrypoint {
                 Some(name) => ("Entrypoint", name.as_str()),
                 None => ("Cmd", program_name),
             };
             json!({start: [start_with], "Env": [PATH], "Labels": labels})
         }
-        // With tokens, for a container's port is there to be reached by others. The service then listens on all addresses.
+        // With tokens, since other machines can reach a container's port. The service then listens on all addresses.
         Purpose::Serve => json!({
             "Entrypoint": [SERVE_PATH, "serve"],
             "Env": [PATH, format!("LANDFALL_STATE_DIR={SERVE_STATE}"), "LANDFALL_AUTH=local"],
@@ -258,7 +257,7 @@ fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciEr
         Purpose::Serve => {
             archive.member(SERVE_PATH.trim_start_matches('/'), 0o755, len_bytes, &mut program)?;
             archive.directory("var/lib", 0o755)?;
-            // An engine gives a new volume the owner and the mode of what it covers.
+            // An engine gives a new volume the owner and mode of the directory it covers.
             archive.directory_of(SERVE_STATE.trim_start_matches('/'), 0o700, SERVE_ID)?;
         }
     }
@@ -270,12 +269,12 @@ fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciEr
     Ok((compressed.inner, Blob { media_type, digest, size_bytes: compressed.len_bytes }, diff_id))
 }
 
-/// In Go's words, as ELF says it (elf(5), e_machine).
+/// Go's name of the architecture in an ELF file (elf(5), e_machine).
 fn architecture(path: &Path, program: &mut File) -> Result<&'static str, OciError> {
     let bad = |reason| OciError::NotAProgram { path: path.to_owned(), reason };
     let unreadable = |source| OciError::Program { path: path.to_owned(), source };
     if program.metadata().map_err(unreadable)?.len() > MAX_PROGRAM_BYTES {
-        return Err(bad("it has more than 1 GiB"));
+        return Err(bad("it is larger than 1 GiB"));
     }
     let mut start = [0; ELF_BYTES];
     program.read_exact(&mut start).map_err(|_| bad("it is shorter than an ELF header"))?;
@@ -285,12 +284,12 @@ fn architecture(path: &Path, program: &mut File) -> Result<&'static str, OciErro
         [0x7f, b'E', b'L', b'F', 2, 1, .., 183, 0] => Ok("arm64"),
         [0x7f, b'E', b'L', b'F', 2, 1, .., 21, 0] => Ok("ppc64le"),
         [0x7f, b'E', b'L', b'F', 2, 2, .., 0, 22] => Ok("s390x"),
-        [0x7f, b'E', b'L', b'F', ..] => Err(bad("it is for a machine that is not supported")),
-        _ => Err(bad("it is not in ELF format")),
+        [0x7f, b'E', b'L', b'F', ..] => Err(bad("its architecture is not supported")),
+        _ => Err(bad("it is not an ELF file")),
     }
 }
 
-/// A tar archive that tells nothing of who made it.
+/// A tar archive without traces of its creator.
 pub(crate) struct Archive<W: Write> {
     builder: Builder<W>,
     mtime_s: u64,
@@ -330,7 +329,7 @@ impl<W: Write> Archive<W> {
         self.member(path, mode, u64::try_from(content.len()).map_err(io::Error::other)?, &mut &*content)
     }
 
-    /// Exactly so many bytes, or an error.
+    /// Exactly this many bytes, or an error.
     fn member(&mut self, path: &str, mode: u32, size_bytes: u64, content: &mut dyn Read) -> io::Result<()> {
         let mut header = self.header(EntryType::Regular, mode, size_bytes);
         let mut counted = Counted { inner: content.take(size_bytes), len_bytes: 0 };
@@ -338,7 +337,7 @@ impl<W: Write> Archive<W> {
         if counted.len_bytes != size_bytes {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                format!("{path} became shorter while it was read"),
+                format!("{path} was truncated while it was read"),
             ));
         }
         Ok(())
@@ -369,7 +368,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Knows the digest and the length of what went through.
+/// Computes digest and length of what passes through.
 pub(crate) struct Hashed<W> {
     inner: W,
     hash: Sha256,

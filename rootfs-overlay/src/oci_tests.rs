@@ -188,10 +188,10 @@ fn what_no_image_could_start_is_refused() {
         write(&image(file.path()), io::sink()).unwrap_err().to_string()
     };
     assert!(refused(b"").ends_with("it is shorter than an ELF header"));
-    assert!(refused(b"#!/bin/sh\necho a program of another kind").ends_with("it is not in ELF format"));
+    assert!(refused(b"#!/bin/sh\necho a program of another kind").ends_with("it is not an ELF file"));
     let mut foreign = [0; 64];
     foreign[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 1, 1]);
-    assert!(refused(&foreign).ends_with("for a machine that is not supported"));
+    assert!(refused(&foreign).ends_with("its architecture is not supported"));
     let error = write(&image(Path::new("/nonexistent/landfall")), io::sink()).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the program /nonexistent/landfall");
 }

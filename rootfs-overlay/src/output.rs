@@ -1,5 +1,4 @@
-//! Where a changed image goes: into itself, into a new file, or to standard output. Bytes that stay as they are go from file to
-//! file inside of the kernel.
+//! Writes a changed image: in place, to a new file, or to standard output. Unchanged bytes are copied inside the kernel.
 
 use crate::patched::Patch;
 use kernel::order;
@@ -9,24 +8,24 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What names of files that are not whole yet start with.
+/// Prefix of incomplete files.
 const UNFINISHED: &str = ".coreos-installer-temp-";
 
-/// Where a changed image goes.
+/// Where to write a changed image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The image itself is changed.
+    /// In place.
     InPlace,
-    /// A new file; one that exists is not touched.
+    /// A new file; an existing one is not changed.
     NewFile(PathBuf),
     /// Standard output.
     Stdout,
 }
 
-/// Why it can't go there. Texts are those of coreos-installer.
+/// Why it can't be written. Texts are coreos-installer's.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A new file can't be made.
+    /// A new file can't be created.
     #[error("creating temporary file")]
     Create(#[source] io::Error),
     /// The image can't be copied.
@@ -37,19 +36,19 @@ pub enum OutputError {
     Write { len: usize, offset: u64, source: io::Error },
     #[error("copying file")]
     Stream(#[source] io::Error),
-    /// Nobody wants to see it.
+    /// The output is a terminal.
     #[error("Refusing to write binary data to terminal")]
     Terminal,
     /// The file can't get its name.
     #[error("persisting output file to {}", path.display())]
     Persist { path: PathBuf, source: io::Error },
-    /// The path ends in none.
+    /// The path has no file name.
     #[error("no parent directory of {}", path.display())]
     NoParent { path: PathBuf },
 }
 
 impl Output {
-    /// `-` is standard output, and nothing is the image itself.
+    /// `-` is standard output; no path means in place.
     pub(crate) fn from_path(path: Option<&Path>) -> Self {
         match path {
             None => Self::InPlace,
@@ -58,7 +57,7 @@ impl Output {
         }
     }
 
-    /// Writes `image`, opened for writing if it is to be changed itself, with `patches` over it.
+    /// Writes `image` with `patches` applied; for changes in place it must be open for writing.
     pub fn write(&self, image: &File, mut patches: Vec<Patch>) -> Result<(), OutputError> {
         match self {
             Self::InPlace => apply(image, &patches),
@@ -109,18 +108,18 @@ fn stream(image: &File, patches: &[Patch], out: &mut File) -> io::Result<()> {
     io::copy(&mut image, out).map(drop)
 }
 
-/// A new file under another name in the directory it is to be in, which is gone again if it is not finished. Only its owner can
-/// read it: what is embedded may be secret.
+/// A new file under a temporary name in its directory, removed if not finished. Only its owner can read it: what is embedded may be
+/// secret.
 pub(crate) struct Unfinished {
     file: tempfile::NamedTempFile,
     path: PathBuf,
 }
 
 impl Unfinished {
-    /// One that is to be `path`.
+    /// A draft of `path`.
     pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
         let directory = path.parent().ok_or_else(|| OutputError::NoParent { path: path.to_owned() })?;
-        // Not after a gigabyte has been copied.
+        // Fail before a gigabyte has been copied.
         if path.symlink_metadata().is_ok() {
             let source = io::Error::from_raw_os_error(nix::libc::EEXIST);
             return Err(OutputError::Persist { path: path.to_owned(), source });
@@ -129,12 +128,12 @@ impl Unfinished {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// What is written to.
+    /// The open file.
     pub(crate) fn file(&mut self) -> &mut File {
         self.file.as_file_mut()
     }
 
-    /// Gives it its name, unless that has been taken meanwhile.
+    /// Renames it to its path, unless that exists meanwhile.
     pub(crate) fn finish(self) -> Result<(), OutputError> {
         let Self { file, path } = self;
         file.persist_noclobber(&path).map(drop).map_err(|error| OutputError::Persist { path, source: error.error })

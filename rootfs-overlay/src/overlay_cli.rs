@@ -1,4 +1,4 @@
-//! `landfall image overlay`: the overlay in the forms that image builders take.
+//! `landfall image overlay`: the overlay in the formats of image builders.
 
 use crate::bake::OverlayOptions;
 use crate::bake::content::Content;
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
-/// What bootc's users build; the overlay is beside it.
+/// For users of bootc; the overlay is beside it.
 const CONTAINERFILE: &str = "\
 # podman build --build-arg BASE=quay.io/fedora/fedora-coreos:stable -t landfall-live .
 ARG BASE=quay.io/fedora/fedora-coreos:stable
@@ -22,19 +22,19 @@ FROM ${BASE}
 COPY overlay/ /
 ";
 
-/// Write what a live host has beyond its distribution's files, for image builders
+/// Write the files that a live host has in addition to its distribution's, for image builders
 ///
-/// The program is in /usr/bin, the units beside the distribution's, and enabled. For images that are there already, see
-/// `landfall iso bake`. The same options give the same bytes: sorted, of no owner, of no time.
+/// The program is in /usr/bin, the units beside the distribution's, and enabled. For existing images use `landfall iso bake`. The
+/// same options give the same bytes: sorted, without owners and times.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   landfall image overlay --format directory -o overlay.d/90landfall      # cosa: src/config/overlay.d
-  landfall image overlay --format oci-layer -o landfall.tar.gz           # a layer for whatever assembles images
+  landfall image overlay --format oci-layer -o landfall.tar.gz           # a layer for any image builder
   landfall image overlay --format containerfile -o build && podman build build
   landfall image overlay --format ignition --url https://service.example.com --infra-env-id 5a1e… -o landfall.ign")]
 pub(crate) struct Overlay {
-    /// Form of it
+    /// Format
     #[arg(long, value_enum)]
     format: Format,
     /// New file or directory, which must not exist; - is standard output
@@ -87,7 +87,7 @@ fn file(format: Format, content: &Content, output: &Path) -> anyhow::Result<()> 
             let (packed, diff_id) = plain.finish();
             let (bytes, digest) = packed.finish().context("compressing")?.finish();
             let line = format!("digest sha256:{digest} diff_id sha256:{diff_id}");
-            // Nobody listening is no reason to fail.
+            // A closed standard error is not a failure.
             let _ = writeln!(io::stderr(), "{line}");
             bytes
         }
@@ -118,7 +118,7 @@ fn directory(root: &Archive, path: &Path) -> anyhow::Result<()> {
     let failed = |path: &Path| format!("creating {}", path.display());
     let make = |path: &Path| {
         DirBuilder::new().mode(0o755).create(path).with_context(|| failed(path))?;
-        // Whatever the umask is, the image's users must get through.
+        // Independent of the umask, the image's users must have access.
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).with_context(|| failed(path))
     };
     make(path)?;
@@ -141,7 +141,7 @@ fn directory(root: &Archive, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the members as a tar archive to `out`, which is given back.
+/// Writes the members as a tar archive to `out`, and returns it.
 fn tar<W: Write>(root: &Archive, out: W) -> anyhow::Result<W> {
     let mut archive = oci::Archive::new(out, 0);
     for name in directories(root) {

@@ -1,4 +1,4 @@
-//! A file as it would be with some of its bytes replaced, without a copy of it.
+//! A view of a file with some bytes replaced, without a copy.
 
 use kernel::order;
 use std::fmt;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 pub struct Patch {
     /// Byte offset of the first.
     pub offset: u64,
-    /// What is there instead.
+    /// The new bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Patch {
-    /// What turns `old`, which is at `offset`, into `new` of the same length: from the first byte that differs to the last. None
-    /// when none does.
+    /// The patch that turns `old` at `offset` into `new` of the same length: from the first byte that differs to the last. `None`
+    /// if they are equal.
     pub fn difference(offset: u64, old: &[u8], new: &[u8]) -> Option<Self> {
         let differs = |(old, new): (&u8, &u8)| old != new;
         let start = old.iter().zip(new).position(differs)?;
@@ -27,7 +27,7 @@ impl Patch {
         Some(Self { offset: offset.checked_add(u64::try_from(start).ok()?)?, bytes })
     }
 
-    /// The first byte after it, or none when there is no such number.
+    /// The first byte after it; `None` on overflow.
     fn end(&self) -> Option<u64> {
         self.offset.checked_add(u64::try_from(self.bytes.len()).ok()?)
     }
@@ -43,9 +43,9 @@ impl fmt::Debug for Patch {
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
     /// The file can't be opened.
-    #[error("{} can't be opened", path.display())]
+    #[error("cannot open {}", path.display())]
     Open { path: PathBuf, source: io::Error },
-    /// A patch that would make the file longer.
+    /// A patch past the end of the file.
     #[error("a patch of {patch_bytes} bytes at offset {offset} reaches past the end of {} ({file_bytes} bytes)", path.display())]
     PastEnd {
         path: PathBuf,
@@ -55,8 +55,8 @@ pub enum PatchError {
         /// Length of the file.
         file_bytes: u64,
     },
-    /// Two patches of the same byte.
-    #[error("two patches of {} change the byte at offset {offset}", path.display())]
+    /// Overlapping patches.
+    #[error("two patches of {} overlap at offset {offset}", path.display())]
     Overlap {
         path: PathBuf,
         /// The first byte both change.
@@ -64,7 +64,7 @@ pub enum PatchError {
     },
 }
 
-/// A file with patches over it. Reading needs no exclusive access, so one may serve many requests.
+/// A file with patches applied. Reading needs no exclusive access, so one may serve many requests.
 #[derive(Debug)]
 pub struct PatchedImage {
     file: File,
@@ -74,12 +74,12 @@ pub struct PatchedImage {
 }
 
 impl PatchedImage {
-    /// The file at `path` with `patches` over it.
+    /// The file at `path` with `patches` applied.
     pub fn open(path: impl AsRef<Path>, patches: Vec<Patch>) -> Result<Self, PatchError> {
         Self::prefix(path, u64::MAX, patches)
     }
 
-    /// The first `len` bytes of the file at `path`, or all if there are fewer, with `patches` over them.
+    /// The first `len` bytes of the file at `path`, or all if there are fewer, with `patches` applied.
     pub fn prefix(path: impl AsRef<Path>, len: u64, mut patches: Vec<Patch>) -> Result<Self, PatchError> {
         let path = path.as_ref();
         let most = len;
@@ -111,13 +111,13 @@ impl PatchedImage {
         self.len
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Reads bytes at `offset` into `buf`, and says how many: fewer than there is room for at the end of the image or of a
-    /// patch, none at the end of the image only.
+    /// Reads bytes at `offset` into `buf`, and returns how many: fewer than fit at the end of the image or of a patch, none only at
+    /// the end of the image.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let remaining = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let room = buf.len().min(remaining);

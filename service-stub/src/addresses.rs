@@ -1,14 +1,14 @@
-//! Where the service listens, what it is called, and who may do what there.
+//! The addresses and names of the service, and what clients may do there.
 
 use crate::auth::Auth;
 use anyhow::{Context, bail};
 use kernel::order;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where the service listens unless told otherwise.
+/// The default address to listen on.
 const PORT: u16 = 8090;
 
-/// Where to listen without --listen: where nobody is asked for a token, other machines are not let in.
+/// Where to listen without --listen: without tokens, on the loopback interface only.
 pub(crate) fn default_listen(auth: &Auth) -> SocketAddr {
     let address = match auth {
         Auth::None => Ipv4Addr::LOCALHOST,
@@ -17,27 +17,27 @@ pub(crate) fn default_listen(auth: &Auth) -> SocketAddr {
     (address, PORT).into()
 }
 
-/// Who may do what, in one line.
+/// What clients may do, in one line.
 pub(crate) fn who_may(auth: &Auth, address: SocketAddr) -> String {
     const EVERYTHING: &str = "everything: read kubeconfigs and configs of hosts, install and erase hosts";
     match auth {
         Auth::None if address.ip().is_loopback() => format!(
-            "without --auth, each user and program of this machine may do {EVERYTHING}. Other machines cannot reach {address}: \
-             --listen ADDR:PORT lets them in, --auth local asks them for tokens"
+            "without --auth, any user or program on this machine may do {EVERYTHING}. Other machines cannot reach {address}: \
+             --listen ADDR:PORT lets them in, --auth local requires tokens"
         ),
         Auth::None => format!(
-            "without --auth, whoever reaches {address} may do {EVERYTHING}. --auth local asks for tokens, \
-             --listen 127.0.0.1:{} lets this machine in alone",
+            "without --auth, any client that reaches {address} may do {EVERYTHING}. --auth local requires tokens; \
+             --listen 127.0.0.1:{} restricts access to this machine",
             address.port()
         ),
         Auth::Local(_) => format!(
-            "with --auth local, users may do at {address} what their token is for (`landfall serve token`), watchers only look, and \
-             agents report for their infra-env. Without a token there are boot artifacts, /health and the API's description"
+            "with --auth local, users may do at {address} what their token allows (`landfall serve token`), watchers may only read, and \
+             agents report for their infra-env. Boot artifacts, /health and the API's description need no token"
         ),
     }
 }
 
-/// The base URL hosts are given: without a slash at the end, with a real port.
+/// The base URL for hosts: no slash at the end, and a real port.
 pub(crate) fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -> anyhow::Result<String> {
     let Some(given) = given else {
         let ip = if address.ip().is_unspecified() { own_address()? } else { address.ip() };
@@ -52,7 +52,7 @@ pub(crate) fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -
         );
     }
     if secure && url.starts_with("http://") {
-        bail!("--url '{given}' is not what is served: with TLS it must start with https://");
+        bail!("--url '{given}' must start with https://, because TLS is on");
     }
     Ok(match url.strip_suffix(":0") {
         Some(host) => format!("{host}:{}", address.port()),
@@ -60,7 +60,7 @@ pub(crate) fn base_url(given: Option<&str>, address: SocketAddr, secure: bool) -
     })
 }
 
-/// The host of a URL as it stands there: an IPv6 address has its brackets.
+/// The host of a URL as written: an IPv6 address keeps its brackets.
 pub(crate) fn host_part(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);
@@ -70,14 +70,14 @@ pub(crate) fn host_part(url: &str) -> &str {
     }
 }
 
-/// Whether the host of a URL is this machine, for itself alone.
+/// Whether the host of a URL is a loopback address.
 pub(crate) fn is_loopback(url: &str) -> bool {
     let host = host_part(url);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Host names and addresses that the certificate is for: the one hosts use, the one listened on, and this machine itself.
+/// Host names and addresses for the certificate: the one hosts use, the one listened on, and the loopback's.
 pub(crate) fn names(url: &str, address: SocketAddr) -> Vec<String> {
     let host = host_part(url);
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -95,9 +95,9 @@ fn own_address() -> anyhow::Result<IpAddr> {
     const OTHERS: [IpAddr; 2] =
         [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
     let found = OTHERS.into_iter().find_map(|other| resolve::source_towards((other, 9).into()));
-    let found =
-        found.context("this machine has no default route to tell its address by: give --url http://ADDRESS:PORT")?;
-    tracing::info!(address = %found, "hosts are told the address of the default route; --url says otherwise");
+    let found = found
+        .context("cannot determine this machine's address: it has no default route. Give --url http://ADDRESS:PORT")?;
+    tracing::info!(address = %found, "hosts get the address of the default route; --url sets another");
     Ok(found)
 }
 
@@ -114,11 +114,11 @@ mod tests {
         assert_eq!(default_listen(&local), "0.0.0.0:8090".parse().unwrap());
         let line = |auth: &Auth, address: &str| who_may(auth, address.parse().unwrap());
         let open = line(&Auth::None, "0.0.0.0:8090");
-        assert!(open.starts_with("without --auth, whoever reaches 0.0.0.0:8090 may do everything: "), "{open}");
+        assert!(open.starts_with("without --auth, any client that reaches 0.0.0.0:8090 may do everything: "), "{open}");
         let closed = line(&Auth::None, "[::1]:8090");
-        assert!(closed.contains("each user and program of this machine") && closed.contains("Other machines cannot"));
+        assert!(closed.contains("any user or program on this machine") && closed.contains("Other machines cannot"));
         let asked = line(&local, "0.0.0.0:8090");
-        assert!(asked.contains("what their token is for") && !asked.contains("everything"), "{asked}");
+        assert!(asked.contains("what their token allows") && !asked.contains("everything"), "{asked}");
         assert!([open, closed, asked].iter().all(|line| !line.contains('\n')));
     }
 

@@ -35,27 +35,27 @@ const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 
 const AFTER_HELP: &str = "\
 Examples:
-  One rack, our own ISO, one image, on a network where everybody may do everything:
+  One rack, our own ISO, one image, on a network where any client may do everything:
     landfall serve --state-dir /var/lib/landfall --listen 0.0.0.0:8090 --url http://10.0.0.5:8090 \\
         --iso landfall-live.iso --image os-metal.x86_64.raw.gz
 
-  An ISO of a distribution, which doesn't carry the agent:
+  A distribution's ISO, which doesn't contain the agent:
     landfall serve --state-dir ./state --auth local --iso live.x86_64.iso --deliver-agent --image os.raw.xz
 
-  Clusters with a control plane, of what openshift-install has made:
+  Clusters with a control plane, from files that openshift-install created:
     openshift-install create ignition-configs --dir ./rack
     landfall serve --state-dir ./state --auth local --iso live.iso --image os.raw.gz --cluster-files ./rack
 
-  What can happen to hosts and clusters, as tables:
+  State tables of hosts and clusters:
     landfall serve states
 
   A backup, while the service runs:
     landfall serve backup --state-dir /var/lib/landfall landfall.backup
 
-  On a free port, for tests (the first line of stdout names it):
+  On a free port, for tests (printed as the first line of stdout):
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
 
-  Where others reach the port, with tokens:
+  Reachable from other machines, with tokens:
     landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local
     landfall serve token --state-dir ./state --expires 8h
 
@@ -64,88 +64,87 @@ Examples:
     landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz \\
         --listen 0.0.0.0:8090
 
-  With HTTPS, which the hosts are told to trust:
+  With HTTPS and a certificate that the hosts trust:
     landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local --tls self-signed
 
-Without --auth local whoever reaches the port may do everything, so only this machine does: let others in (--listen) on a \
-management network alone.";
+Without --auth local any client that reaches the port may do everything, so it listens on this machine only: use --listen on a \
+management network only.";
 
 /// Serve the assisted-installer API: discover, check and install hosts, without a hub.
 ///
-/// Prints `listening on http://ADDRESS:PORT` when it is ready. SIGTERM or SIGINT stop it; everything it acknowledged is
-/// on disk by then, as it is after a crash.
+/// Prints `listening on http://ADDRESS:PORT` when ready. SIGTERM or SIGINT stops it; everything it acknowledged is on disk
+/// by then, as it is after a crash.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Serve {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Where records and uploaded logs are kept; made when it isn't there. One service at a time
-    // Without one no token can be printed either, but that has an option of its own.
+    /// Directory for records and uploaded logs, created if missing. One service at a time
+    // `serve token` needs one too, but has its own option.
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "check")]
     pub(crate) state_dir: Option<PathBuf>,
 
-    /// Address and port to listen on; port 0 takes a free one. Without it: 127.0.0.1:8090, which other machines cannot reach, and
-    /// with --auth local 0.0.0.0:8090
+    /// Address and port to listen on; port 0 takes a free one. Default: 127.0.0.1:8090, which other machines cannot reach; with
+    /// --auth local 0.0.0.0:8090
     #[arg(long, value_name = "ADDR:PORT", env = "LANDFALL_LISTEN")]
     pub listen: Option<SocketAddr>,
 
-    /// Further name that clients may call this service by. Requests for others are refused: addresses, localhost and the host of
-    /// --url are always right. May be given several times
+    /// Additional name for this service. Requests for other names are refused; IP addresses, localhost and the host of --url
+    /// are always accepted. May be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
 
-    /// Base URL that hosts reach this service by. It goes into every ISO and config. Port 0 in it stands for the port
-    /// listened on. Without it: the address listened on, or for a wildcard the one this machine's default route uses
+    /// Base URL at which hosts reach this service, written into every ISO and config. Port 0 stands for the port listened
+    /// on. Default: the address listened on, or for a wildcard the address of this machine's default route
     #[arg(long, value_name = "URL", env = "LANDFALL_SERVE_URL")]
     pub url: Option<String>,
 
-    /// Live ISO handed out for every infra-env, with the discovery config written into it as it streams. May be given once for
-    /// each processor: infra-envs get the one that is for theirs
+    /// Live ISO for all infra-envs; the discovery config is written into it as it streams. May be given once per processor
+    /// architecture: each infra-env gets the one for its own
     #[arg(long = "iso", value_name = "FILE")]
     pub isos: Vec<PathBuf>,
 
-    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be given several times: the first whose name
-    /// has the host's processor in it is installed, else the first that names none,
-    /// unless a host's installer arguments name another. FILE.sig beside it is served too
+    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be repeated: hosts get the first whose name
+    /// contains their architecture, else the first that names none, unless their
+    /// installer arguments name another. FILE.sig beside it is served too
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
 
-    /// The landfall binary hosts fetch, by default the landfall-host installed
-    /// with this program, else this program. May be given once for each
-    /// processor; an installed host reports with it too
+    /// Landfall binary for hosts. Default: the landfall-host installed with
+    /// this program, else this program. May be given once per processor
+    /// architecture; an installed host reports with it too
     #[arg(long = "agent-binary", value_name = "FILE")]
     pub(crate) agent_binaries: Vec<PathBuf>,
 
-    /// Let the discovery config fetch the binary: for an ISO that doesn't carry it
+    /// Have the discovery config fetch the binary, for an ISO without it
     #[arg(long)]
     pub deliver_agent: bool,
 
-    /// Seconds between two polls of a host. Landfall's own agent polls every few seconds while its host is new, for a minute at most
+    /// Seconds between polls of a host. Landfall's agent polls every few seconds while its host is new, for up to a minute
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub poll_interval: u64,
 
-    /// Seconds between two turns of the monitor, which follows what time alone changes: hosts that fall silent, limits that run
-    /// out. At its turn, too, a cluster whose hosts are prepared begins to be installed
+    /// Seconds between runs of the monitor, which detects silent hosts and expired time limits, and starts the installation of
+    /// clusters whose hosts are prepared
     #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub monitor_interval: u64,
 
     /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
-    /// "disk_size_gb":100},"worker":{…}}]. What it leaves out keeps the built-in value
+    /// "disk_size_gb":100},"worker":{…}}]. Omitted values stay at their defaults
     #[arg(long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
 
-    /// Checks of hosts and clusters that are switched off, by name (as validations_info has them), separated by commas: they are
-    /// shown as disabled and hold nothing back. A cluster that has a list of its own (PUT …/ignored-validations) goes by that
-    /// one
+    /// Validations of hosts and clusters to disable, by name (as in validations_info), separated by commas: they are shown as
+    /// disabled and block nothing. A cluster's own list (PUT …/ignored-validations) takes precedence
     #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) disable_validations: Vec<String>,
 
-    /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign,
-    /// and if wanted arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
-    /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is then elected to bootstrap, and
-    /// the cluster's own controller reports when a host is done. All clusters of this service get the same files. Without
-    /// it no control plane is brought up, and each host reports for itself
+    /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign;
+    /// optional: arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
+    /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is elected to bootstrap, and the
+    /// cluster's controller reports when a host is done. All clusters of this service get the same files. Without this
+    /// option there is no control plane, and each host reports for itself
     #[arg(long, visible_alias = "install-config-dir", value_name = "DIR")]
     pub cluster_files: Option<PathBuf>,
 
@@ -155,17 +154,17 @@ pub struct Serve {
     #[command(flatten)]
     releases: CatalogueArgs,
 
-    /// Keep a cluster in `finalizing` until its own controller has told that its operators work and uploaded the ingress
-    /// certificate. Without it a cluster whose controller tells nothing is installed when its hosts are
+    /// Hold a cluster in `finalizing` until its controller has reported that the operators work and uploaded the ingress
+    /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
     #[arg(long, requires = "cluster_files")]
     pub await_controller: bool,
 
-    /// Flag stages and connections that take too long, and go on, instead of failing the installation. Holds for clusters
-    /// made from now on
+    /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
+    /// now on
     #[arg(long)]
     pub soft_timeouts: bool,
 
-    /// Image reference told to agents that don't say which one they are
+    /// Agent image reference for agents that report none
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
     pub agent_image: String,
 
@@ -181,26 +180,26 @@ pub struct Serve {
     )]
     pub controller_image: String,
 
-    /// Connections open at once; a further one is told 503 and closed. Not more than the system gives file descriptors
-    /// for (ulimit -Hn), less some for files
+    /// Maximum of open connections; further connections get 503 and are closed. Limited by the file descriptors of this
+    /// process (ulimit -Hn), minus some for files
     #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: u32,
 
-    /// Hosts that may register in one infra-env
+    /// Maximum of hosts per infra-env
     #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_hosts: u32,
 
-    /// Whether callers must show a token: none, or local for tokens signed with this service's own key. Agents find theirs
-    /// in their ISO; `landfall serve token` prints those of users
+    /// Authentication: none, or local for tokens signed with this service's key. Agents have theirs in their ISO;
+    /// `landfall serve token` prints users' tokens
     #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
     pub auth: AuthKind,
 
-    /// Serve HTTPS with a certificate of this service's own authority, made for the host of --url and the address listened on.
-    /// Both are kept in the state directory; hosts are told to trust the authority, which is tls-ca.pem there
+    /// Serve HTTPS with a certificate from this service's own CA, for the host of --url and the address listened on. Both are
+    /// stored in the state directory; hosts trust the CA, which is tls-ca.pem there
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["tls_cert", "tls_key"])]
     pub tls: Option<TlsKind>,
 
-    /// Serve HTTPS with this certificate and its chain, PEM
+    /// Serve HTTPS with this certificate chain, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -208,29 +207,29 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Certificates that hosts are to check --tls-cert against, PEM, when they don't know its authority
+    /// CA certificates with which hosts verify --tls-cert, PEM, if they don't trust its CA already
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
 
-    /// Further address and port, without TLS, for firmware that knows no certificate: it serves boot scripts, kernels, initrds
-    /// and images, and nothing else
+    /// Additional address and port without TLS, for firmware that trusts no certificate: serves boot scripts, kernels,
+    /// initrds and images only
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) http_listen: Option<SocketAddr>,
 
-    /// Key that records are sealed with on disk, 32 bytes. Without it one is made in the state directory: then a copy of the
-    /// store's file alone shows no secret, but a copy of the directory does
+    /// Key that encrypts records on disk, 32 bytes. Default: a key created in the state directory; then a copy of the store's
+    /// file alone reveals no secret, but a copy of the directory does
     #[arg(long, value_name = "FILE")]
     pub(crate) secrets_key: Option<PathBuf>,
 
-    /// Private key that tokens are signed with, PEM, on curve P-256. Without it one is made in the state directory
+    /// Private key that signs tokens, PEM, curve P-256. Default: a key created in the state directory
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_key: Option<PathBuf>,
 
     #[command(flatten)]
     steps: StepOptions,
 
-    /// Remove clusters and infra-envs, with their hosts and logs, that nobody has touched for so long (h, d, or never). Nothing is
-    /// removed before the service has run for as long itself
+    /// Remove clusters and infra-envs, with their hosts and logs, untouched for this long (h, d, or never). Nothing is removed
+    /// before the service has run for this long
     #[arg(long, value_name = "TIME", default_value = "480h")]
     pub(crate) remove_inactive_after: Retention,
 
@@ -247,10 +246,10 @@ enum Command {
     Check(store::cli::Check),
 }
 
-/// Print what can happen to hosts and clusters, and when.
+/// Print the state transitions of hosts and clusters.
 ///
-/// The service decides by these tables, and by nothing else: the first row that matches wins. A row's name is its section
-/// and row in the published behaviour.
+/// These tables alone decide what the service does: the first row that matches wins. A row's name is its section and row in
+/// the published behaviour.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -278,19 +277,19 @@ impl States {
     }
 }
 
-/// Where the certificate is from.
+/// Where the certificate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TlsKind {
-    /// Our own authority.
+    /// Our own CA.
     SelfSigned,
 }
 
-/// How callers are told apart.
+/// How callers are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum AuthKind {
-    /// They aren't.
+    /// Not at all.
     None,
-    /// By tokens of this service.
+    /// By this service's tokens.
     Local,
 }
 
@@ -314,7 +313,7 @@ impl Serve {
         };
         if rendezvous.is_some() && self.auth == AuthKind::Local && self.auth_key.is_none() {
             bail!(
-                "--rendezvous with --auth local needs --auth-key: the agents, all of one image, have tokens made with that key before \
+                "--rendezvous with --auth local needs --auth-key: the agents' image holds a token signed with that key beforehand \
                  (landfall serve token --auth-key FILE --infra-env ID; `--rendezvous DIR --check` prints the id)"
             );
         }
@@ -323,7 +322,7 @@ impl Serve {
             (AuthKind::None, None) => Auth::None,
             (AuthKind::None, Some(_)) => bail!("--auth-key needs --auth local"),
             (AuthKind::Local, Some(path)) => Auth::Local(Arc::new(SigningKey::read(path)?)),
-            (AuthKind::Local, None) => Auth::Local(Arc::new(SigningKey::keep(&state_dir)?)),
+            (AuthKind::Local, None) => Auth::Local(Arc::new(SigningKey::load_or_create(&state_dir)?)),
         };
         let requirements = match &self.requirements {
             Some(path) => Requirements::read(path)?,
@@ -331,7 +330,7 @@ impl Serve {
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
         let catalogue = self.releases.read()?;
-        // Release images are fetched from where podman would look on this machine.
+        // Release images come from the registries that podman uses on this machine.
         let registry = match &cluster_files {
             Some(_) => {
                 let registries = Registries::load(Path::new(REGISTRIES_CONF), false)?;
@@ -345,12 +344,12 @@ impl Serve {
         let listener = listen(wanted)?;
         let secure = self.tls.is_some() || self.tls_cert.is_some();
         if self.http_listen.is_some() && !secure {
-            bail!("--http-listen is beside HTTPS: without it --listen is plain already");
+            bail!("--http-listen needs HTTPS (--tls or --tls-cert): without it --listen is plain HTTP already");
         }
         let plain = self.http_listen.map(listen).transpose()?;
-        // A panic ends its process: what was answered is on disk, and connections wait in the sockets meanwhile.
-        let crashed = |signal, pause| tracing::error!(%signal, ?pause, "the service crashed, and is started again");
-        let crashes = match supervise(crashed).context("cannot start the service's process")? {
+        // A panic ends its process: all that was acknowledged is on disk, and the sockets queue connections meanwhile.
+        let crashed = |signal, pause| tracing::error!(%signal, ?pause, "the service crashed; restarting it");
+        let crashes = match supervise(crashed).context("cannot start the service process")? {
             Supervised::Worker(crashes) => crashes,
             Supervised::Ended(code) => std::process::exit(code),
         };
@@ -365,7 +364,7 @@ impl Serve {
         };
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
-            // Before anything is said: a signal that comes early must stop us as well.
+            // Before the first output, so that an early signal stops us as well.
             let mut terminate = unix::signal(unix::SignalKind::terminate())?;
             let mut interrupt = unix::signal(unix::SignalKind::interrupt())?;
             let listener = TcpListener::from_std(listener)?;
@@ -379,7 +378,7 @@ impl Serve {
                 Auth::Local(_) => tracing::info!("{}", who_may(&auth, address)),
             }
             if self.listen.is_none() && address.ip().is_loopback() && !is_loopback(&url) {
-                tracing::warn!("hosts are told {url}, but only this machine reaches {address}: --listen lets them in");
+                tracing::warn!("hosts get {url}, but cannot reach {address}, a loopback address: use --listen");
             }
             let tls = match (self.tls, &self.tls_cert, &self.tls_key) {
                 (Some(TlsKind::SelfSigned), ..) => Some(Tls::with_local_authority(&state_dir, &names(&url, address))?),
@@ -419,23 +418,23 @@ impl Serve {
             };
             tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");
             if !media.has_image() {
-                tracing::warn!("no --image: hosts install only what their installer arguments name");
+                tracing::warn!("no --image: hosts need an image in their installer arguments");
             }
             let service = Arc::new(Service::new(settings, store, media));
             if let Some(rendezvous) = &service.settings.rendezvous {
                 rendezvous::begin(&service, rendezvous)
-                    .map_err(|refusal| anyhow::anyhow!("the rack's plan does not hold: {}", refusal.message()))?;
+                    .map_err(|refusal| anyhow::anyhow!("the rack plan cannot be used: {}", refusal.message()))?;
             }
             let announced = match &service.settings.rendezvous {
                 Some(rendezvous) if announce => {
                     if rendezvous.key.is_none() && !secure && at.is_none() {
                         tracing::warn!(
-                            "the announcement is not proven: agents that look for it refuse it (--rendezvous-key), unless they have \
-                             rendezvous_unsigned = true"
+                            "the mDNS announcement is not signed: agents refuse it unless they have rendezvous_unsigned = true; sign it with \
+                             --rendezvous-key"
                         );
                     }
                     let begun = Announcement::begin(rendezvous, &service.settings.url, address.port(), at);
-                    Some(begun.context("cannot tell the rack by multicast DNS where this service is")?)
+                    Some(begun.context("cannot announce this service by multicast DNS")?)
                 }
                 _ => None,
             };
@@ -461,7 +460,7 @@ impl Serve {
     }
 }
 
-/// Opens the store. One whose service was just killed is in use for a moment longer.
+/// Opens the store, which stays locked for a moment after its service was killed.
 fn open(directory: &Path, key: Option<&Path>) -> Result<Store, StoreError> {
     const TRIES: u32 = 20;
     const PAUSE: Duration = Duration::from_millis(100);
@@ -474,21 +473,21 @@ fn open(directory: &Path, key: Option<&Path>) -> Result<Store, StoreError> {
     Store::open_sealed(directory, key)
 }
 
-/// Takes all file descriptors the system gives this process, and returns how many connections may have one.
+/// Raises the limit of file descriptors as far as allowed, and returns how many connections may use.
 fn connections(wanted: u32) -> anyhow::Result<usize> {
-    let (was, bound) = server::raise_descriptors().context("cannot ask for the bound on open files")?;
+    let (was, bound) = server::raise_descriptors().context("cannot read the limit on open files")?;
     let most = connection_limit(bound);
     tracing::info!(was, open_files = bound, connections = most.min(wanted.into()), "file descriptors");
     if u64::from(wanted) > most {
         tracing::warn!(
-            "--max-connections {wanted} needs more file descriptors than the {bound} this process may have: {most} connections are \
-             taken (raise ulimit -Hn, or LimitNOFILE= of the unit)"
+            "--max-connections {wanted} exceeds the limit of {bound} open files: limited to {most} connections (raise ulimit -Hn, or \
+             LimitNOFILE= in the unit)"
         );
     }
     Ok(usize::try_from(most.min(wanted.into()))?)
 }
 
-/// Some are for the store, uploads and files on offer; of very few, half.
+/// Some are reserved for the store, uploads and served files; if there are very few, half.
 fn connection_limit(descriptors: u64) -> u64 {
     descriptors.saturating_sub(2048).max(descriptors / 2).max(1)
 }

@@ -1,5 +1,4 @@
-//! The install-time files of clusters with a control plane, as an operator lays them into a directory
-//! (docs/compatibility.md#cluster-file-names).
+//! The install-time files of clusters with a control plane, in an operator's directory (docs/compatibility.md#cluster-file-names).
 
 use api::HostRole;
 use serde_json::Value;
@@ -10,9 +9,9 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Without these there is no control plane.
+/// A control plane needs these.
 const REQUIRED: [&str; 3] = ["bootstrap.ign", "master.ign", "worker.ign"];
-/// A larger file is a mistake: configs are a few MB at most.
+/// A larger file is a mistake: configs have a few MB at most.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Files that can't be used.
@@ -23,23 +22,23 @@ pub enum ClusterFilesError {
     /// Larger than any such file.
     #[error("{} is larger than {MAX_BYTES} bytes", path.display())]
     TooLarge { path: PathBuf },
-    /// A required file isn't there.
-    #[error("{} is not there: a control plane needs {}", path.display(), REQUIRED.join(", "))]
+    /// A required file is missing.
+    #[error("{} is missing: a control plane needs {}", path.display(), REQUIRED.join(", "))]
     Missing { path: PathBuf },
-    /// Ignition would not take it.
+    /// Ignition would refuse it.
     #[error("{} is not a usable Ignition config: {reason}", path.display())]
     Config { path: PathBuf, reason: String },
 }
 
-/// A directory of such files, the same for every cluster of the service. They are read anew for each request, so that they
-/// may be replaced while the service runs.
+/// A directory of such files, shared by all clusters of the service. They are reread for each request, so that they can be
+/// replaced while the service runs.
 #[derive(Clone, Debug)]
 pub struct ClusterFiles {
     directory: PathBuf,
 }
 
 impl ClusterFiles {
-    /// Checks that the required files are there and are Ignition configs.
+    /// Checks that the required files exist and are Ignition configs.
     pub fn open(directory: &Path) -> Result<Self, ClusterFilesError> {
         let files = Self { directory: directory.to_owned() };
         for name in REQUIRED {
@@ -55,7 +54,7 @@ impl ClusterFiles {
         Ok(files)
     }
 
-    /// The contents of one of the install-time files, or none where it isn't there. `name` must not come from a client.
+    /// The contents of an install-time file, if it exists. `name` must not come from a client.
     pub fn read(&self, name: &'static str) -> Result<Option<Vec<u8>>, ClusterFilesError> {
         let path = self.directory.join(name);
         let failed = |source| ClusterFilesError::Read { path: path.clone(), source };
@@ -71,7 +70,7 @@ impl ClusterFiles {
         Ok(Some(contents))
     }
 
-    /// The identity that the control plane is going to have, as `metadata.json` says.
+    /// The identity of the future control plane, from `metadata.json`.
     pub fn cluster_id(&self) -> Option<Uuid> {
         let metadata: Value = serde_json::from_slice(&self.read("metadata.json").ok()??).ok()?;
         metadata["clusterID"].as_str()?.parse().ok()
@@ -93,15 +92,15 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_missing_or_no_config_is_told_by_name() {
+    fn missing_files_and_invalid_configs_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
-        let told = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
+        let error = || ClusterFiles::open(directory.path()).unwrap_err().to_string();
         write("bootstrap.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
         write("master.ign", r#"{"ignition":{"version":"3.1.0"}}"#);
-        assert!(told().contains("worker.ign is not there"), "{}", told());
+        assert!(error().contains("worker.ign is missing"), "{}", error());
         write("worker.ign", r#"{"ignition":{"version":"9.0.0"}}"#);
-        assert!(told().contains("worker.ign is not a usable Ignition config"), "{}", told());
+        assert!(error().contains("worker.ign is not a usable Ignition config"), "{}", error());
         write("worker.ign", r#"{"ignition":{"version":"3.4.0"}}"#);
         let files = ClusterFiles::open(directory.path()).unwrap();
         assert_eq!(files.read("arbiter.ign").unwrap(), None);

@@ -1,4 +1,4 @@
-//! How the installation of a cluster goes: what was prepared, and what the cluster's own controller told since.
+//! The course of a cluster's installation: what was prepared, and what the cluster's controller has reported.
 
 use crate::state::cluster::{FinalizingStage, Preparation};
 use api::{ClusterId, Secret, Timestamp};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Kept with a cluster.
+/// Stored with a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Course {
     /// Time limits flag instead of failing.
     pub(crate) soft_timeouts: bool,
-    /// How the last preparation went.
+    /// The outcome of the last preparation.
     pub(crate) preparation: Preparation,
     /// Why it failed.
     pub(crate) preparation_reason: String,
@@ -23,13 +23,13 @@ pub struct Course {
     pub(crate) operators: Vec<Operator>,
     /// Authority that signs the cluster's ingress, PEM, as the controller found it.
     pub(crate) ingress_ca: String,
-    /// What the controller told about all operators at the end.
+    /// The controller's final report about all operators.
     pub(crate) operators_report: Value,
     /// The cluster's own identity, once it is known.
     pub(crate) openshift_cluster_id: Option<Uuid>,
     /// Name its API is reached by, for hosts that are added.
     pub api_vip_dns_name: String,
-    /// It was installed by somebody else.
+    /// It was not installed by this service.
     pub(crate) imported: bool,
     /// The service chose roles for its hosts, of which there are more than a control plane needs.
     pub(crate) roles_assigned: bool,
@@ -58,18 +58,17 @@ impl Default for Course {
 }
 
 impl Course {
-    /// A controller has told of itself.
+    /// A controller has reported.
     pub(crate) fn reported(&self) -> bool {
         self.finalizing_stage.is_some() || self.operators.iter().any(|operator| operator.status.is_some())
     }
 
-    /// The controller has nothing left to do: the cluster's configuration is complete, and its operators have come to an
-    /// end.
+    /// The controller is done: the cluster's configuration is complete, and its operators have finished.
     pub(crate) fn finalized(&self) -> bool {
         !self.ingress_ca.is_empty() && self.operators.iter().all(Operator::ended)
     }
 
-    /// Percentage of operators that have come to an end.
+    /// Percentage of operators that have finished.
     pub(crate) fn operators_percent(&self) -> u64 {
         let ended = self.operators.iter().filter(|operator| operator.ended()).count();
         let percent = ended.saturating_mul(100).checked_div(self.operators.len()).unwrap_or(0);
@@ -115,7 +114,7 @@ impl Course {
         self.begin();
     }
 
-    /// An installation begins. What was reported of operators since the last was cleared stays.
+    /// Starts an installation. Reports about operators since the last reset stay.
     pub(crate) fn begin(&mut self) {
         self.preparation = Preparation::NotStarted;
         self.preparation_reason.clear();
@@ -127,14 +126,14 @@ impl Course {
     }
 }
 
-/// What is known of a cluster's leases.
+/// A cluster's DHCP leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DhcpVips {
     /// The API's, as dhclient writes one.
     pub(crate) api_lease: String,
     pub(crate) ingress_lease: String,
-    /// Since when leases are expected; zero while they are not.
+    /// Since when leases are expected; zero if they are not.
     pub(crate) expected_since: Timestamp,
     /// They did not come in time.
     pub(crate) timed_out: bool,
@@ -175,15 +174,15 @@ impl OperatorStatus {
 pub(crate) struct Operator {
     pub(crate) name: String,
     pub(crate) kind: OperatorKind,
-    /// Status, once it was told.
+    /// Status, once reported.
     #[serde(default)]
     pub(crate) status: Option<OperatorStatus>,
-    /// Its status, for people.
+    /// Its status as text.
     #[serde(default)]
     pub(crate) status_info: String,
     #[serde(default)]
     pub(crate) version: String,
-    /// When its status was told.
+    /// When its status was reported.
     #[serde(default)]
     pub(crate) status_updated_at: Timestamp,
     /// How long it may take, seconds.

@@ -1,5 +1,5 @@
-//! Virtual addresses that a DHCP server gives (docs/compatibility.md#dhcp-lease-allocate): hosts ask for them with hardware addresses that
-//! follow from the cluster's id, so that each of them is told the same, and the nodes keep the leases later.
+//! Virtual addresses from a DHCP server (docs/compatibility.md#dhcp-lease-allocate): hosts request them with hardware addresses
+//! derived from the cluster's id, so that all get the same leases, which the nodes take over later.
 
 use crate::course::DhcpVips;
 use crate::events::{self, kinds};
@@ -10,7 +10,7 @@ use api::{ClusterId, DhcpAllocationResponse, Mac, Timestamp};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
-/// Leases that have not come by then are told of, seconds.
+/// Time after which missing leases are reported, seconds.
 const EXPECTED_S: i64 = 120;
 /// First half of every such hardware address.
 const PREFIX: [u8; 3] = [0x00, 0x1a, 0x4a];
@@ -47,8 +47,8 @@ fn pearson(key: &[u8], index: u8) -> u8 {
     key.iter().fold(mixed(first.wrapping_add(index)), |hash, byte| mixed(hash ^ byte))
 }
 
-/// Takes leases that a host got; the caller stores the record. Refused with a reason are those that can't be the cluster's. Once it
-/// is being installed its addresses stay what they are.
+/// Takes leases that a host got; the caller stores the record. Leases that can't be the cluster's are refused with a reason. Once
+/// the installation has started the addresses are fixed.
 pub(crate) fn take(
     change: &mut Change,
     record: &mut ClusterRecord,
@@ -91,7 +91,7 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Whether a text is nothing, or one lease as dhclient writes it: `lease {`, statements, `}`.
+/// Whether a text is empty, or one lease as dhclient writes it: `lease {`, statements, `}`.
 fn is_lease(text: &str) -> bool {
     let trimmed = text.trim();
     let inside = trimmed.strip_prefix("lease").map(str::trim_start).and_then(|rest| rest.strip_prefix('{'));
@@ -109,8 +109,13 @@ fn is_lease(text: &str) -> bool {
     text.len() <= MAX_LEASE_BYTES && !end.is_empty() && end.trim().is_empty() && statements.iter().all(is_statement)
 }
 
-/// Sees to it that leases which take too long are told of, once.
-pub(crate) fn keep_time(change: &mut Change, record: &mut ClusterRecord, networks: &[Cidr], started: Timestamp) {
+/// Reports leases that take too long, once.
+pub(crate) fn check_lease_timeout(
+    change: &mut Change,
+    record: &mut ClusterRecord,
+    networks: &[Cidr],
+    started: Timestamp,
+) {
     let there = !record.cluster.api_vips.is_empty() && !record.cluster.ingress_vips.is_empty();
     if !record.cluster.vip_dhcp_allocation || there || networks.is_empty() {
         record.dhcp.expected_since = Timestamp::ZERO;
@@ -124,7 +129,7 @@ pub(crate) fn keep_time(change: &mut Change, record: &mut ClusterRecord, network
     }
 }
 
-/// A role's config with what its nodes need to go on with the leases; as it is where there are none.
+/// A role's config with what its nodes need to renew the leases; unchanged without leases.
 pub(crate) fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u8> {
     let dhcp = &record.dhcp;
     if !record.cluster.vip_dhcp_allocation || dhcp.api_lease.is_empty() || dhcp.ingress_lease.is_empty() {
@@ -154,7 +159,7 @@ pub(crate) fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u
     config.to_string().into_bytes()
 }
 
-/// A lease that nobody lets run out.
+/// The lease without an expiry.
 fn endless(lease: &str) -> String {
     let line = |line: &str| {
         let word = line.split_whitespace().next().filter(|word| ["renew", "rebind", "expire"].contains(word));
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_are_told_from_other_texts() {
+    fn leases_are_recognised() {
         for good in ["", "  \n", LEASE, "lease {\n}", "lease{\n  key ;\n}\n"] {
             assert!(is_lease(good), "{good}");
         }
@@ -229,8 +234,8 @@ mod tests {
                 (answer("198.51.100.9", "192.0.2.10", LEASE), "is in no machine network"),
                 (answer("192.0.2.9", "192.0.2.10", "lease"), "is not a lease"),
             ] {
-                let told = take(change, &mut record, &networks, bad).unwrap_err();
-                assert!(told.contains(why), "{told}");
+                let error = take(change, &mut record, &networks, bad).unwrap_err();
+                assert!(error.contains(why), "{error}");
             }
             take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", LEASE)).unwrap();
             assert_eq!(
@@ -241,31 +246,31 @@ mod tests {
             record.state = ClusterState::Installing;
             take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", "")).unwrap();
             assert_eq!(record.cluster.api_vips[0]["verification"], "succeeded", "the same address");
-            let told = take(change, &mut record, &networks, answer("192.0.2.11", "192.0.2.10", LEASE)).unwrap_err();
-            assert!(told.contains("can't change"), "{told}");
+            let error = take(change, &mut record, &networks, answer("192.0.2.11", "192.0.2.10", LEASE)).unwrap_err();
+            assert!(error.contains("can't change"), "{error}");
             record.cluster.vip_dhcp_allocation = false;
             assert!(take(change, &mut record, &networks, answer("192.0.2.9", "192.0.2.10", LEASE)).is_err());
         });
     }
 
     #[test]
-    fn leases_are_waited_for_and_then_told_of() {
+    fn leases_are_awaited_and_then_reported() {
         let networks = ["192.0.2.0/24".parse::<Cidr>().unwrap()];
         changing(|change| {
             let now = change.now.unix_seconds();
             let mut record = cluster();
-            keep_time(change, &mut record, &[], Timestamp::ZERO);
+            check_lease_timeout(change, &mut record, &[], Timestamp::ZERO);
             assert!(record.dhcp.expected_since.is_zero(), "there is no network yet");
-            keep_time(change, &mut record, &networks, Timestamp::ZERO);
+            check_lease_timeout(change, &mut record, &networks, Timestamp::ZERO);
             assert_eq!(record.dhcp.expected_since, change.now);
             for (age, up, timed_out) in [(120, 9999, false), (121, 100, false), (121, 9999, true)] {
                 record.dhcp.expected_since = Timestamp::from_unix_seconds(now - age);
-                keep_time(change, &mut record, &networks, Timestamp::from_unix_seconds(now - up));
+                check_lease_timeout(change, &mut record, &networks, Timestamp::from_unix_seconds(now - up));
                 assert_eq!(record.dhcp.timed_out, timed_out, "after {age} s, of a service that is up for {up} s");
             }
             record.cluster.api_vips = vec![json!({"ip": "192.0.2.9"})];
             record.cluster.ingress_vips = vec![json!({"ip": "192.0.2.10"})];
-            keep_time(change, &mut record, &networks, Timestamp::ZERO);
+            check_lease_timeout(change, &mut record, &networks, Timestamp::ZERO);
             assert!(!record.dhcp.timed_out && record.dhcp.expected_since.is_zero());
         });
     }

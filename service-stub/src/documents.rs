@@ -1,4 +1,4 @@
-//! The Ignition configs handed out: to the live host, to the installed one, and behind its pointer.
+//! The Ignition configs: for the live host, for the installed host, and for its pointer.
 
 use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
@@ -18,7 +18,7 @@ use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
 use serde_json::{Value, json};
 
-/// Where our own binary for a processor is fetched from.
+/// URL of our binary for a processor.
 fn binary(service: &Service, architecture: &str) -> Option<AgentBinary> {
     let sha512_hex = service.media.agent_sha512(architecture)?.to_owned();
     let query = match normal_architecture(architecture) {
@@ -28,7 +28,7 @@ fn binary(service: &Service, architecture: &str) -> Option<AgentBinary> {
     Some(AgentBinary { url: format!("{}/boot-artifacts/landfall{query}", service.settings.url), sha512_hex })
 }
 
-/// What the agents of an infra-env show; none when they aren't asked.
+/// The token of an infra-env's agents; `None` without authentication.
 fn token(service: &Service, record: &InfraEnvRecord) -> Option<Secret> {
     Some(record.agent_token.clone()).filter(|token| !token.is_empty() && !matches!(service.settings.auth, Auth::None))
 }
@@ -38,7 +38,7 @@ pub(crate) fn discovery(service: &Service, record: &InfraEnvRecord) -> Result<Ve
     discovery_for(service, record, true)
 }
 
-/// The same, without networks where they come another way.
+/// The same, without networks if they are delivered separately.
 pub(crate) fn discovery_for(
     service: &Service,
     record: &InfraEnvRecord,
@@ -80,13 +80,13 @@ fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {
     (!sources.is_empty()).then_some(Ntp { sources, only })
 }
 
-/// The networks of an infra-env's hosts as files below `/etc/assisted/network`; none when it sets none
+/// The networks of an infra-env's hosts as files below `/etc/assisted/network`, if it sets any
 /// (docs/compatibility.md#static-network).
 pub(crate) fn static_network(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
     static_network_in(infra_env, Flow::of_version(&infra_env.openshift_version))
 }
 
-/// The same as keyfiles, whatever the version: for where there is no nmstatectl.
+/// The same as keyfiles for any version, for systems without nmstatectl.
 pub(crate) fn static_network_keyfiles(infra_env: &InfraEnv) -> Result<Option<StaticNetwork>, Refusal> {
     static_network_in(infra_env, Flow::Keyfiles)
 }
@@ -102,7 +102,7 @@ fn static_network_in(infra_env: &InfraEnv, flow: Flow) -> Result<Option<StaticNe
     Ok(Some(StaticNetwork { flow, files, discovery_delay_s }))
 }
 
-/// Whether the config of a live host fits an ISO; only a user's part can make it too large.
+/// Whether the config of a live host fits into an ISO; only a user's part can make it too large.
 pub(crate) fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Result<(), Refusal> {
     if record.infra_env.kind_of_image == DISCONNECTED_ISO {
         return Ok(());
@@ -122,7 +122,7 @@ pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostReco
     };
     let rendezvous = service.settings.rendezvous.as_ref();
     if rendezvous.is_some_and(|rendezvous| rendezvous.serving_host == Some(record.host.id)) {
-        // There is no service any more when it boots: nothing may be fetched from one, or be reported to one.
+        // The service is gone when it boots: the config must not fetch from it or report to it.
         (config.pointer, config.beacon) = (None, None);
         let role_config = config
             .role_config
@@ -133,7 +133,7 @@ pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostReco
     Ok(config.to_json())
 }
 
-/// Its role's config with its name and override. A single node is also told the network that its kubelet is to use.
+/// Its role's config with its name and override. For a single node also the network for its kubelet.
 fn node_of_cluster(
     files: &ClusterFiles,
     model: &Model,
@@ -164,7 +164,7 @@ fn node_of_cluster(
     })
 }
 
-/// Its name, and where the control plane it is added to serves the rest of its config.
+/// Its name, and the URL of the rest of its config at the control plane it is added to.
 fn added_node(endpoint: &Endpoint, record: &HostRecord) -> HostConfig {
     HostConfig {
         hostname: record.hostname().unwrap_or_default().to_owned(),
@@ -175,14 +175,14 @@ fn added_node(endpoint: &Endpoint, record: &HostRecord) -> HostConfig {
     }
 }
 
-/// Its name, its user, where the rest of its config is, and a beacon that tells us when it has booted.
+/// Its name, its user, the URL of the rest of its config, and a beacon that reports when it has booted.
 fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>, record: &HostRecord) -> HostConfig {
     let infra_env = model.infra_envs.get(&record.host.infra_env_id);
     let key = cluster.map(|record| record.cluster.ssh_public_key.as_str()).filter(|key| !key.is_empty());
     let key = key.or(infra_env.map(|record| record.infra_env.ssh_authorized_key.as_str()));
     let (url, role, id) = (&service.settings.url, record.effective_role(), record.host.id);
     let token = infra_env.and_then(|record| token(service, record));
-    // One that is added to a cluster is done when it reboots: nothing more is taken from it.
+    // One added to a cluster is done when it reboots: no more reports are accepted from it.
     let architecture = infra_env.map(|record| record.infra_env.cpu_architecture.as_str()).unwrap_or_default();
     let beacon = binary(service, architecture).filter(|_| !record.day2()).map(|binary| host::Beacon {
         binary,
@@ -214,7 +214,7 @@ pub(crate) fn check_host_override(text: &str) -> Result<(), Refusal> {
     host::build(&config).map(drop).map_err(|error| Refusal::invalid(chain(&error)))
 }
 
-/// What a host's pointer leads to: in the place of a control plane's config server, a file that says it was followed.
+/// The target of a host's pointer: instead of a control plane's config, a file that marks that it was followed.
 pub(crate) fn role_config(role: &str) -> Value {
     json!({
         "ignition": {"version": "3.2.0"},

@@ -1,4 +1,4 @@
-//! What transitions do to records besides changing their state: the effects named in the tables, one arm for each.
+//! The effects of transitions on records besides the state, as named in the tables, one arm for each.
 
 use crate::events::{self, Kind, kinds};
 use crate::install_config;
@@ -13,11 +13,11 @@ use crate::store::Change;
 use api::{ClusterProgressInfo, Secret, Timestamp};
 use serde_json::{Value, json};
 
-/// A stage's clock is started anew at most so often, seconds.
+/// A stage's clock restarts at most this often, seconds.
 const EXTEND_EVERY: i64 = 60;
 
-/// Applies an effect to a host that is being changed. `cluster` is the one it belongs to, or is to. Says whether it
-/// changed anything.
+/// Applies an effect to a host that is being changed. `cluster` is its current or future cluster. Returns whether it changed
+/// anything.
 pub(crate) fn on_host(
     change: &mut Change,
     record: &mut HostRecord,
@@ -92,7 +92,7 @@ fn restart_preparation(change: &mut Change, record: &HostRecord) -> bool {
     true
 }
 
-/// Applies an effect to a cluster that is being changed. What concerns its hosts is up to whoever pulled the trigger.
+/// Applies an effect to a cluster that is being changed. Its hosts are left to the caller.
 pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect: ClusterEffect) {
     use ClusterEffect as E;
     let info = record.cluster.status_info.clone();
@@ -161,14 +161,14 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
             let failed = record.course.operators.iter().filter(|operator| !operator.name.is_empty());
             let failed = failed.filter(|operator| operator.status == Some(crate::course::OperatorStatus::Failed));
             let names = failed.map(|operator| operator.name.as_str()).collect::<Vec<_>>().join(", ");
-            // So the real service words it.
+            // The real service's text.
             let details = json!({"failed_operators": format!(". Failed OLM operators: {names}")});
             events::cluster(change, record, kinds::CLUSTER_DEGRADED_OLM_OPERATORS_FAILED, details);
         }
     }
 }
 
-/// Makes what the service makes by itself; other files are an operator's, and there before anything starts.
+/// Generates the service's own files; all others are the operator's, and exist beforehand.
 fn prepare(change: &Change, record: &mut ClusterRecord) {
     match install_config::text(record, change.model()) {
         Ok(text) => {
@@ -182,7 +182,7 @@ fn prepare(change: &Change, record: &mut ClusterRecord) {
     }
 }
 
-/// One node answers for itself: its address in the machine network.
+/// A single node's address in the machine network.
 fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
     if !record.single_node() {
         return;

@@ -65,7 +65,7 @@ pub struct Endpoint {
     /// Parameters of the query: names and types.
     pub query: &'static str,
     pub body: Body,
-    /// Successful replies: status and type, which is empty where there is no body.
+    /// Successful replies: status and type, empty if without a body.
     pub replies: Vec<(u16, &'static str)>,
     /// Error statuses besides those of every endpoint.
     pub(crate) refusals: &'static [u16],

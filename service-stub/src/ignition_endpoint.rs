@@ -1,4 +1,4 @@
-//! Where a host that is added to a cluster finds the config of its role, and what it shows there (docs/compatibility.md#host-config).
+//! The URL of an added host's role config, and the credentials for it (docs/compatibility.md#host-config).
 
 use crate::model::{ClusterRecord, HostRecord};
 use api::{ApiVipConnectivityRequest, RequestHeader, Secret};
@@ -17,7 +17,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The place for a host of the cluster; none where no control plane was brought up, which would be it.
+    /// The endpoint for a host of the cluster; `None` without a control plane, which serves it.
     pub(crate) fn for_host(with_control_plane: bool, cluster: &ClusterRecord, record: &HostRecord) -> Option<Self> {
         if !is_elsewhere(cluster, with_control_plane) {
             return None;
@@ -80,12 +80,12 @@ fn pool(record: &HostRecord) -> &str {
     chosen.map_or_else(|| record.effective_role().as_str(), String::as_str)
 }
 
-/// Whether the configs of added hosts come from elsewhere than from this service.
+/// Whether the configs of added hosts do not come from this service.
 pub(crate) fn is_elsewhere(cluster: &ClusterRecord, with_control_plane: bool) -> bool {
     with_control_plane || cluster.course.imported || is_set(cluster)
 }
 
-/// Whether the cluster names a place of its own.
+/// Whether the cluster sets its own endpoint.
 pub(crate) fn is_set(cluster: &ClusterRecord) -> bool {
     cluster.settings.get("ignition_endpoint").is_some_and(|endpoint| text(endpoint, "url").is_some())
 }
@@ -94,7 +94,7 @@ fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
     endpoint.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Looks at a cluster's setting: a URL and an authority, either of which may be absent. None when nothing is set.
+/// Parses a cluster's setting: a URL and a CA, each optional. `None` if nothing is set.
 pub(crate) fn checked(setting: &Value) -> Result<Option<Value>, String> {
     let Value::Object(fields) = setting else {
         return Err("ignition_endpoint in body must be of type object".to_owned());

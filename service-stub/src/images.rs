@@ -1,4 +1,4 @@
-//! ISOs with a discovery config in them, OS images, and our own binary, as they stream.
+//! Streams ISOs with a discovery config, OS images, and our own binary.
 
 use crate::auth::Caller;
 use crate::documents;
@@ -38,7 +38,7 @@ async fn send(
 
 fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refusal> {
     let id = match call.caller {
-        // A short address names no infra-env but in its token.
+        // A short address names its infra-env only in the token.
         Caller::InfraEnv(id) => id,
         _ => call.infra_env_id()?,
     };
@@ -50,7 +50,7 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let (path, archives) = match kind {
         "minimal-iso" => {
             let path = minimal(service, full)?;
-            // What the network needs is needed before there is a root file system (docs/compatibility.md#minimal-iso-ramdisk).
+            // The network is needed before there is a root file system (docs/compatibility.md#minimal-iso-ramdisk).
             let mut archives = pack(&documents::discovery_for(service, record, false)?)?;
             archives.resize(archives.len().next_multiple_of(4), 0);
             archives.extend(netboot::minimal_initrd(&record.infra_env)?.unwrap_or_default());
@@ -68,24 +68,24 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
 pub(crate) fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso, Refusal> {
     let media = &service.media;
     media.iso_for(architecture).ok_or_else(|| match media.processors_of_isos().as_slice() {
-        [] => Refusal::not_found("no live ISO is on offer: start the service with --iso FILE"),
+        [] => Refusal::not_found("the service has no live ISO: start it with --iso FILE"),
         others => Refusal::not_found(format!(
-            "no live ISO for {architecture} is on offer, but for {}: start the service with a further --iso FILE, or create the \
-             infra-env with another cpu_architecture",
+            "the service has no live ISO for {architecture}, only for {}: start it with another --iso FILE, or create the infra-env \
+             with another cpu_architecture",
             others.join(", ")
         )),
     })
 }
 
-/// What minimal ISOs are made of.
+/// The base of minimal ISOs.
 fn minimal(service: &Service, full: &LiveIso) -> Result<PathBuf, Refusal> {
     let query = full.query().map(|(name, value)| format!("?{name}={value}")).unwrap_or_default();
     let rootfs_url = format!("{}/boot-artifacts/rootfs{query}", service.settings.boot_url);
     let made = full.minimal(service.store.directory(), &rootfs_url)?;
     made.ok_or_else(|| {
         Refusal::not_found(
-            "the live ISO on offer has no coreos/miniso.dat to make a minimal one of: take image_type full-iso, or an ISO that has \
-             it (coreos-installer pack minimal-iso)",
+            "the live ISO has no coreos/miniso.dat, which a minimal ISO needs: use image_type full-iso, or an ISO that has it \
+             (coreos-installer pack minimal-iso)",
         )
     })
 }
@@ -95,7 +95,7 @@ pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request
     send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
 }
 
-/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: the infra-env's, whatever version and architecture are named.
+/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: the infra-env's; version and architecture are ignored.
 pub(crate) async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let kind = if request.uri().path().ends_with("/minimal.iso") { "minimal-iso" } else { "full-iso" };
     send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
@@ -121,9 +121,8 @@ pub(crate) async fn iso_artifact(State(service): Shared, params: RawPathParams, 
 pub(crate) async fn agent(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let find = |service: &Service, call: &Call| {
         let architecture = call.query("arch").unwrap_or_default();
-        let missing = || {
-            Refusal::not_found("no binary for this processor is on offer: start the service with --agent-binary FILE")
-        };
+        let missing =
+            || Refusal::not_found("the service has no binary for this processor: start it with --agent-binary FILE");
         service.media.agent(architecture)?.ok_or_else(missing)
     };
     send(service, params, request, find).await
@@ -132,7 +131,7 @@ pub(crate) async fn agent(State(service): Shared, params: RawPathParams, request
 /// GET /boot-artifacts/os/{file}.
 pub(crate) async fn os(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let find = |service: &Service, call: &Call| {
-        let refusal = || Refusal::not_found("no image of this name is on offer: start the service with --image FILE");
+        let refusal = || Refusal::not_found("the service has no image of this name: start it with --image FILE");
         service.media.image(call.path("file"))?.ok_or_else(refusal)
     };
     send(service, params, request, find).await

@@ -103,8 +103,8 @@ fn pool(record: &ClusterRecord, name: &str, replicas: usize) -> Value {
 
 /// With the cluster's own networks and domain among what is reached directly.
 fn proxy(record: &ClusterRecord, machine_networks: &[Cidr]) -> Option<Value> {
-    let kept = |name: &str| record.settings.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (http, https, direct) = (kept("http_proxy"), kept("https_proxy"), kept("no_proxy").trim());
+    let setting = |name: &str| record.settings.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (http, https, direct) = (setting("http_proxy"), setting("https_proxy"), setting("no_proxy").trim());
     if http.is_empty() && https.is_empty() {
         return None;
     }

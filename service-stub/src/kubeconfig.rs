@@ -1,4 +1,4 @@
-//! The administrator's kubeconfig, completed with the authority that signs the cluster's ingress.
+//! Adds the CA of the cluster's ingress to the administrator's kubeconfig.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -6,17 +6,17 @@ const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 const FIELD: &str = "certificate-authority-data:";
 
-/// What can't be merged.
+/// Why they can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KubeconfigError {
     #[error("the ingress certificate is not PEM: it needs blocks from '{BEGIN}' to '{END}' with base64 between")]
     Pem,
-    /// The file it goes into.
+    /// The kubeconfig is not usable.
     #[error("kubeconfig-noingress has no usable '{FIELD}' to add the ingress certificate to")]
     Field,
 }
 
-/// Whether a text is one certificate in PEM or more.
+/// Whether a text is one or more PEM certificates.
 pub(crate) fn check_pem(text: &str) -> Result<(), KubeconfigError> {
     let mut rest = text.trim();
     loop {
@@ -35,7 +35,7 @@ pub(crate) fn check_pem(text: &str) -> Result<(), KubeconfigError> {
     }
 }
 
-/// `kubeconfig-noingress` with the authority added to those it trusts.
+/// `kubeconfig-noingress` with the CA added to those it trusts.
 pub(crate) fn with_ingress(kubeconfig: &str, ca: &str) -> Result<String, KubeconfigError> {
     let (before, rest) = kubeconfig.split_once(FIELD).ok_or(KubeconfigError::Field)?;
     let value = rest.lines().next().unwrap_or_default();

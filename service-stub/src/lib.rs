@@ -1,32 +1,31 @@
 //! `landfall serve`: a small service that speaks the assisted-installer API, for racks without a hub and for tests.
 //!
-//! It hands out live ISOs with a discovery config in them, takes registrations, asks hosts for inventory and
-//! connectivity, judges them, installs them, and follows them until they have booted from their disks. What it does not
-//! do it refuses with 501: it never pretends.
+//! It serves live ISOs with a discovery config, accepts registrations, asks hosts for inventory and connectivity, validates
+//! them, installs them, and follows them until they have booted from their disks. It refuses with 501 what it does not
+//! implement.
 //!
 //! # With and without a control plane
 //!
-//! This service makes no role configs. An operator who has them, as `openshift-install` makes them, lays them into a
-//! directory ([`cluster_files`]): then one master is elected to carry the temporary control plane, and gets
-//! `bootstrap.ign` to do so; every host's config is its role's with its own part merged in; and the cluster's own
-//! controller reports `Joined` and `Done`.
+//! This service does not generate role configs. An operator puts those of `openshift-install` into a directory
+//! ([`cluster_files`]): then one master is elected to carry the temporary control plane, and gets `bootstrap.ign` for it;
+//! every host's config is its role's with its own part merged in; and the cluster's controller reports `Joined` and
+//! `Done`.
 //!
-//! Without them there is no control plane to bring up. Hosts get a minimal config of their own instead: a name, the user
+//! Without them there is no control plane. Each host gets a minimal config instead: a name, the user
 //! `core` with the cluster's key, a pointer to `/landfall/config/{role}`, and a beacon. No host is elected, and the install
 //! request leaves `control_plane_count` out. A host that follows its pointer after the reboot moves to `Configuring`,
 //! and reports `Joined` and `Done` itself.
 //!
-//! Either way, when all hosts are installed, so is the cluster. But where a controller has told of a finalizing stage or of an
-//! operator, or is awaited (`--await-controller`), it must also have uploaded the ingress certificate and told that the
-//! operators work.
+//! Either way, when all hosts are installed, so is the cluster. But if a controller has reported a finalizing stage or an
+//! operator, or is awaited (`--await-controller`), it must also have uploaded the ingress certificate and reported that
+//! the operators work.
 //!
 //! # Layout
 //!
-//! [`auth`] says who asks. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
-//! records, [`store`] holds the records, [`endpoints`] lists what is served, `handlers` and `steps` say what each endpoint and each step
-//! of a host does, [`http`] and [`server`] carry them. `page` shows all
-//! this to people, [`control`] is the command line that talks to such a service, [`rendezvous`] installs a rack from within, [`up`] does all
-//! of it with one command.
+//! [`auth`] authenticates callers. [`state`] and [`check`] are pure: facts in, next state or finding out. [`pass`] applies them to
+//! records, [`store`] holds the records, [`endpoints`] lists what is served, `handlers` and `steps` implement each endpoint and each
+//! step of a host, [`http`] and [`server`] carry them. `page` is the web page, [`control`] the command line for such a service, [`rendezvous`]
+//! installs a rack from within, and [`up`] does all of it with one command.
 
 mod addresses;
 pub mod auth;

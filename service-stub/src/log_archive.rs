@@ -1,4 +1,4 @@
-//! What is known of an installation in one archive: the cluster, its events and manifests, and the logs that were uploaded.
+//! One archive about an installation: the cluster, its events and manifests, and the uploaded logs.
 
 use crate::generated_manifests;
 use crate::http::Refusal;
@@ -13,11 +13,11 @@ use crate::view;
 use sha2::{Digest, Sha256};
 use std::{io, sync::Arc};
 
-/// No more events are in an archive; they are the first ones.
+/// Maximum number of events in an archive, the first ones.
 const MAX_EVENTS: usize = 5000;
 const BLOCK: u64 = 512;
 
-/// A name for any file system: hosts choose theirs themselves.
+/// A name for any file system: hosts choose their names themselves.
 pub(crate) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect()
 }
@@ -47,7 +47,7 @@ pub(crate) fn records(service: &Service, model: &Model, record: &ClusterRecord) 
     ];
     for name in manifest_files::list(state, id).map_err(failed)? {
         let label = format!("cluster_manifest_user_{}_{}", name.folder, name.file);
-        // One that was deleted since it was listed is left out.
+        // One deleted since the listing is left out.
         let content = manifest_files::read(state, id, &name).map_err(failed)?;
         files.extend(content.map(|content| written(label, content)));
     }
@@ -63,12 +63,12 @@ fn offer(joined: Joined, name: String, validators: Validators) -> Offer {
     Offer { len, source: Arc::new(joined), validators, name, media_type: "application/octet-stream" }
 }
 
-/// Files as one archive, which is put together while it is sent.
+/// Files as one archive, generated while it is sent.
 pub(crate) fn tar(files: Vec<Offer>, name: String) -> io::Result<Offer> {
     let (mut joined, mut tags, mut modified) = (Joined::default(), Sha256::new(), 0);
     for (number, file) in files.into_iter().enumerate() {
         let mut header = tar::Header::new_ustar();
-        // A name that does not fit is none.
+        // A name that does not fit is left out.
         if header.set_path(&file.name).is_err() {
             header.set_path(format!("{number}"))?;
         }

@@ -1,4 +1,4 @@
-//! Logs that hosts upload: streamed to a file, on disk before the answer, and handed out again.
+//! Logs uploaded by hosts: streamed to a file, on disk before the answer, and downloaded from there.
 
 use crate::events::{self, kinds};
 use crate::http::call::call_of;
@@ -29,7 +29,7 @@ use std::{
 
 /// A larger upload is refused.
 const MAX_UPLOAD_BYTES: u64 = 250 << 20;
-/// Written at once.
+/// Bytes written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 type Shared = State<Arc<Service>>;
@@ -52,7 +52,7 @@ impl Owner {
         Ok(Self::Host(cluster, HostKey { infra_env: InfraEnvId(infra_env), host: HostId(host) }))
     }
 
-    /// Made of identifiers only: nothing a client writes becomes a path.
+    /// Built from identifiers only: clients' text never becomes a path.
     fn directory(self, state: &Path) -> PathBuf {
         match self {
             Self::Host(cluster, key) => state.join("logs").join(cluster.to_string()).join(key.host.to_string()),
@@ -61,7 +61,7 @@ impl Owner {
     }
 
     fn forget(self, state: &Path) {
-        // A host's cluster may still be there; a controller's is not when this is called.
+        // A host's cluster may still exist; a controller's is gone when this is called.
         match self {
             Self::Host(cluster, key) => forget(state, cluster, Some(key.host)),
             Self::Controller(cluster) => forget(state, cluster, None),
@@ -87,7 +87,7 @@ impl Owner {
 const FILE_NAME: &str = "logs.tar.gz";
 const PARTIAL_SUFFIX: &str = ".part";
 
-/// A file that is removed again unless it is kept.
+/// A file that is removed unless it is committed.
 struct Partial {
     path: PathBuf,
     is_complete: bool,
@@ -96,13 +96,13 @@ struct Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_complete {
-            // What can't be removed now is at the next start.
+            // If that fails, the next start removes it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// An upload on its way to a file.
+/// An upload in progress.
 struct Upload {
     multipart: Multipart,
     file: File,
@@ -123,8 +123,8 @@ impl Upload {
         Ok(self)
     }
 
-    /// On disk under its name, with the directories that lead to it, when this returns.
-    fn keep(self, directory: &Path, state: &Path) -> Result<(), MultipartError> {
+    /// Renames it; when this returns, file and directories are on disk.
+    fn commit(self, directory: &Path, state: &Path) -> Result<(), MultipartError> {
         let Self { multipart, file, mut partial } = self;
         multipart.finish()?;
         file.sync_all()?;
@@ -137,20 +137,20 @@ impl Upload {
     }
 }
 
-/// Removes what a deleted host uploaded, or with no `host` what everything in a deleted cluster did. The records are
-/// gone by now, so that a failure is only logged.
+/// Removes the uploads of a deleted host, or without `host` all of a deleted cluster. The records are gone, so failures are only
+/// logged.
 pub(crate) fn forget(state: &Path, cluster: ClusterId, host: Option<HostId>) {
     let of_cluster = state.join("logs").join(cluster.to_string());
     let path = host.map_or(of_cluster.clone(), |host| of_cluster.join(host.to_string()));
     match std::fs::remove_dir_all(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %path.display(), %error, "the logs of what was deleted can't be removed: remove them by hand");
+            tracing::warn!(path = %path.display(), %error, "cannot remove the logs of a deleted record: remove them by hand");
         }
         _ => {}
     }
 }
 
-/// Removes what uploads cut short by a crash left behind.
+/// Removes uploads that a crash interrupted.
 pub(crate) fn clean(state: &Path) -> io::Result<()> {
     let list = |path: &Path| match std::fs::read_dir(path) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>(),
@@ -216,9 +216,9 @@ async fn take(service: Arc<Service>, call: Call, mut body: Body) -> Result<Answe
         }
     }
     blocking(move || {
-        upload.keep(&directory, &state).map_err(refusal)?;
+        upload.commit(&directory, &state).map_err(refusal)?;
         note(&service, call.request_id(), owner)?;
-        // It may have been deleted while its logs were coming in.
+        // It may have been deleted during the upload.
         owner.check(&service).inspect_err(|_| owner.forget(&state))?;
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })
@@ -319,7 +319,7 @@ fn find(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     }
 }
 
-/// A file, unless there is none.
+/// Opens a file, if it exists.
 fn if_there(found: io::Result<Offer>) -> io::Result<Option<Offer>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! Manifests users add to a cluster: one file each below `manifests/<cluster>/<folder>/`, on disk before the answer
+//! Users' manifests of a cluster: one file each below `manifests/<cluster>/<folder>/`, on disk before the answer
 //! (docs/compatibility.md#user-endpoints).
 
 use api::ClusterId;
@@ -10,17 +10,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A cluster has no more of them.
+/// Maximum per cluster.
 pub(crate) const MAX_FILES: usize = 256;
-/// None is longer, bytes.
+/// Maximum size, bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// The two places of a manifest.
+/// The two folders of manifests.
 pub(crate) const FOLDERS: [&str; 2] = ["manifests", "openshift"];
 
-/// How the name of a manifest ends.
+/// File extensions of manifests.
 pub(crate) const EXTENSIONS: [&str; 3] = [".yaml", ".yml", ".json"];
 
-/// A place and a name in it, checked: both become parts of a path.
+/// A validated folder and file name, which become parts of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     /// One of [`FOLDERS`].
@@ -30,7 +30,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// None for what can't be the name of a manifest.
+    /// `None` if invalid.
     pub(crate) fn parse(folder: &str, file: &str) -> Option<Self> {
         let folder = FOLDERS.into_iter().find(|own| *own == folder)?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
@@ -48,7 +48,7 @@ fn directory(state: &Path, cluster: ClusterId) -> PathBuf {
     state.join("manifests").join(cluster.to_string())
 }
 
-/// All of a cluster, sorted.
+/// All manifests of a cluster, sorted.
 pub(crate) fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
     let mut names = Vec::new();
     for folder in FOLDERS {
@@ -57,7 +57,7 @@ pub(crate) fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
             entries => entries?,
         };
         for entry in entries {
-            // What has no good name is a write cut short.
+            // An invalid name is an interrupted write.
             names.extend(entry?.file_name().to_str().and_then(|file| Name::parse(folder, file)));
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn list(state: &Path, cluster: ClusterId) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// A manifest's content; none when there is none of that name.
+/// A manifest's content, if it exists.
 pub(crate) fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(name.path(state, cluster)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -76,12 +76,12 @@ pub(crate) fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<
     Ok(Some(content))
 }
 
-/// Writes a manifest, in place of one of its name: the one or the other is there, at every moment.
+/// Writes a manifest atomically, replacing one of its name.
 pub(crate) fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8]) -> io::Result<()> {
     let path = name.path(state, cluster);
     let folder = directory(state, cluster).join(name.folder);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    // No name of a manifest starts so.
+    // No manifest's name starts like this.
     let partial = folder.join(format!(".{:016x}", fastrand::u64(..)));
     let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).and_then(|mut file| {
         file.write_all(content)?;
@@ -89,7 +89,7 @@ pub(crate) fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8
         std::fs::rename(&partial, &path)
     });
     if written.is_err() {
-        // The first error is the one to tell.
+        // Report the first error.
         let _ = std::fs::remove_file(&partial);
     }
     written?;
@@ -99,7 +99,7 @@ pub(crate) fn write(state: &Path, cluster: ClusterId, name: &Name, content: &[u8
     Ok(())
 }
 
-/// Removes a manifest; whether there was one.
+/// Removes a manifest; returns whether it existed.
 pub(crate) fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<bool> {
     let path = name.path(state, cluster);
     match std::fs::remove_file(&path) {
@@ -110,11 +110,11 @@ pub(crate) fn remove(state: &Path, cluster: ClusterId, name: &Name) -> io::Resul
     Ok(true)
 }
 
-/// Removes all of a deleted cluster. Its record is gone by now, so that a failure is only logged.
+/// Removes all of a deleted cluster. Its record is gone, so failures are only logged.
 pub(crate) fn forget(state: &Path, cluster: ClusterId) {
     match std::fs::remove_dir_all(directory(state, cluster)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%cluster, %error, "the manifests of a deleted cluster can't be removed: remove them by hand");
+            tracing::warn!(%cluster, %error, "cannot remove the manifests of a deleted cluster: remove them by hand");
         }
         _ => {}
     }

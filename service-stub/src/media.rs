@@ -1,4 +1,4 @@
-//! The files on offer: the live ISO, OS images, and our own binary.
+//! The served files: live ISOs, OS images, and our own binaries.
 
 use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
@@ -16,48 +16,48 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The names of processors in those of images' files, after the service's.
+/// Names of processor architectures: the service's, then those in image file names.
 const NAMED_PROCESSORS: [(&str, &[&str]); 4] = [
     ("x86_64", &["x86_64", "amd64"]),
     ("arm64", &["aarch64", "arm64"]),
     ("ppc64le", &["ppc64le"]),
     ("s390x", &["s390x"]),
 ];
-/// Of an ELF file, enough to know what it is for.
+/// Bytes of an ELF file that show its architecture.
 const PROGRAM_START_BYTES: u64 = 4 << 10;
 
-/// Files that can't be put on offer.
+/// Files that can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} has no file name that a URL can carry: use letters, digits, and . _ - +", path.display())]
+    #[error("the file name of {} does not fit into a URL: use letters, digits, and . _ - +", path.display())]
     Name { path: PathBuf },
-    #[error("two images are named {name}: file names are what URLs tell them apart by")]
+    #[error("two images are named {name}: give them different file names")]
     Twice { name: String },
-    /// The ISO has no room for a config, or isn't one.
-    #[error("{} can't carry an Ignition config", path.display())]
+    /// It is not an ISO, or has no room for a config.
+    #[error("cannot put an Ignition config into {}", path.display())]
     Iso { path: PathBuf, source: rootfs_overlay::area::AreaError },
-    /// Kernel arguments can't be put into the ISO.
+    /// The ISO has no room for kernel arguments.
     #[error(transparent)]
     Kargs(#[from] rootfs_overlay::kargs::KargsError),
-    #[error("two {what} are for {processor}: one may be given for each processor")]
+    #[error("two {what} are for {processor}: give one per processor architecture")]
     SameProcessor { what: &'static str, processor: &'static str },
-    /// What the ISO is for can't be found out.
+    /// The ISO's architecture can't be read.
     #[error(transparent)]
     Processor(#[from] BakeError),
-    /// A file of the ISO can't be found.
-    #[error("the files in {} can't be read", path.display())]
+    /// A file in the ISO can't be found.
+    #[error("cannot read the files in {}", path.display())]
     Inside { path: PathBuf, source: rootfs_overlay::iso9660::IsoError },
-    /// The minimal ISO can't be made.
-    #[error("{} has a minimal ISO in it that can't be unpacked: {reason:#}", path.display())]
+    /// The minimal ISO can't be unpacked.
+    #[error("cannot unpack the minimal ISO in {}: {reason:#}", path.display())]
     Minimal { path: PathBuf, reason: anyhow::Error },
-    /// The config can't be laid over the ISO.
+    /// The config can't be overlaid.
     #[error(transparent)]
     Patch(#[from] rootfs_overlay::PatchError),
 }
 
-/// The files on offer, by fixed names only: no request ever becomes a path.
+/// The served files, by fixed names only: no request ever becomes a path.
 #[derive(Debug, Default)]
 pub struct Media {
     isos: Vec<LiveIso>,
@@ -67,7 +67,7 @@ pub struct Media {
     programs: Vec<Agent>,
 }
 
-/// A live ISO on offer.
+/// A live ISO.
 #[derive(Debug)]
 pub struct LiveIso {
     path: PathBuf,
@@ -82,7 +82,7 @@ struct Agent {
     processor: Option<Machine>,
 }
 
-/// What is for a processor; else what can't be told to be for another.
+/// The entry for a processor; else one whose processor is unknown.
 fn for_processor<'a, T>(
     all: &'a [T],
     processor_of: impl Fn(&T) -> Option<Machine>,
@@ -97,12 +97,12 @@ fn service_name(machine: Machine) -> &'static str {
     normal_architecture(machine.name())
 }
 
-/// No two of a list may be for the same processor.
+/// Refuses two entries for the same processor.
 fn check_one_each(what: &'static str, all: impl Iterator<Item = Option<Machine>>) -> Result<(), MediaError> {
     let mut seen = Vec::new();
     for machine in all {
         if seen.contains(&machine) {
-            let processor = machine.map_or("a processor that they don't tell", Machine::name);
+            let processor = machine.map_or("an unknown processor", Machine::name);
             return Err(MediaError::SameProcessor { what, processor });
         }
         seen.push(machine);
@@ -111,13 +111,12 @@ fn check_one_each(what: &'static str, all: impl Iterator<Item = Option<Machine>>
 }
 
 impl Media {
-    /// Checks that everything is there; of ISOs and binaries there may be one for each processor. A signature lying beside an image
-    /// (`FILE.sig`) is offered with it; the program for images is offered when no other is given for
-    /// this processor.
+    /// Opens all files; there may be one ISO and one binary per processor. A signature beside an image (`FILE.sig`) is served too;
+    /// without a binary for this processor, the installed one is served.
     pub fn open(isos: &[PathBuf], images: &[PathBuf], programs: &[PathBuf]) -> Result<Self, MediaError> {
         let mut media = Self::default();
         for iso in isos {
-            // An ISO without room for a config must be known now, not when the first machine asks for it.
+            // An ISO without room for a config must fail now, not when the first machine fetches it.
             rootfs_overlay::ignition_patch(iso, b"{}")
                 .map_err(|source| MediaError::Iso { path: iso.into(), source })?;
             let processor = bake::iso::processor(iso)?;
@@ -153,8 +152,7 @@ impl Media {
         }
     }
 
-    /// The image that hosts of a processor are installed from: the first whose name has the processor's in it, else the first that
-    /// names none.
+    /// The image for hosts of a processor: the first whose name contains the processor's, else the first that names none.
     pub(crate) fn image_for(&self, architecture: &str) -> Option<&str> {
         let architecture = normal_architecture(architecture);
         let named = |name: &str| {
@@ -173,7 +171,7 @@ impl Media {
         for_processor(&self.programs, |program| program.processor, normal_architecture(architecture))
     }
 
-    /// SHA-512 of our binary for a processor, hexadecimal; none when there is none on offer.
+    /// SHA-512 of our binary for a processor, hexadecimal; `None` without one.
     pub fn agent_sha512(&self, architecture: &str) -> Option<&str> {
         self.agent_for(architecture).map(|agent| agent.sha512.as_str())
     }
@@ -188,12 +186,12 @@ impl Media {
         for_processor(&self.isos, |iso| iso.processor, normal_architecture(architecture))
     }
 
-    /// What the ISOs on offer are for, as a service names it.
+    /// The processors of the ISOs, as a service names them.
     pub(crate) fn processors_of_isos(&self) -> Vec<&'static str> {
         self.isos.iter().filter_map(|iso| iso.processor).map(service_name).collect()
     }
 
-    /// The ISO at `path` with `archives` in it, and `arguments` behind its kernel arguments.
+    /// The ISO at `path` with `archives` in it, and `arguments` appended to its kernel arguments.
     pub fn iso(
         &self,
         path: &Path,
@@ -231,14 +229,14 @@ impl LiveIso {
         self.query().map_or("minimal.iso".to_owned(), |(_, processor)| format!("minimal.{processor}.iso"))
     }
 
-    /// Name and value of the query that its files are asked for with, unless it is the one for who asks with none.
+    /// Name and value of the query for its files, unless it is the default without a query.
     pub(crate) fn query(&self) -> Option<(&'static str, &'static str)> {
         let processor = self.processor.map(service_name)?;
         (processor != normal_architecture("")).then_some(("arch", processor))
     }
 
-    /// What minimal ISOs are made of: unpacked from the full one when it is first asked for, and kept in `directory`. None when the
-    /// full ISO doesn't say how.
+    /// The base of minimal ISOs: unpacked from the full one when first requested, and stored in `directory`. `None` if the full ISO
+    /// has no data for it.
     pub fn minimal(&self, directory: &Path, rootfs_url: &str) -> Result<Option<PathBuf>, MediaError> {
         let path = &self.path;
         let failed = |source| MediaError::Inside { path: path.clone(), source };
@@ -256,16 +254,16 @@ impl LiveIso {
         drop(iso);
         let mut unpack = || {
             let data = miniso::Data::decode(&data)?;
-            // Another one may be open still, and stays what it is.
+            // An old one may still be open, and must not change.
             let mut draft = tempfile::NamedTempFile::new_in(directory)?;
             miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url))?;
-            let kept = directory.join(self.minimal_file());
-            draft.persist(&kept)?;
-            Ok(kept)
+            let minimal = directory.join(self.minimal_file());
+            draft.persist(&minimal)?;
+            Ok(minimal)
         };
-        let kept = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
-        *made = Some(kept.clone());
-        Ok(Some(kept))
+        let minimal = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
+        *made = Some(minimal.clone());
+        Ok(Some(minimal))
     }
 
     /// A file inside the ISO.
@@ -287,10 +285,10 @@ impl LiveIso {
         }))
     }
 
-    /// The ISO's initramfs with `rest` behind it.
+    /// The ISO's initramfs followed by `rest`.
     pub fn initrd(&self, name: String, rest: Vec<u8>, modified: i64) -> Result<Option<Offer>, MediaError> {
         let Some(first) = self.in_iso("images/pxeboot/initrd.img", "initrd.img")? else { return Ok(None) };
-        // An archive behind another begins at a multiple of four bytes.
+        // A following archive starts at a multiple of four bytes.
         let gap = first.len.next_multiple_of(4) - first.len;
         let mut behind = vec![0; usize::try_from(gap).unwrap_or_default()];
         behind.extend(rest);
@@ -312,7 +310,7 @@ impl LiveIso {
 impl Agent {
     fn open(path: &Path) -> Result<Self, MediaError> {
         let read = |source| MediaError::Read { path: path.into(), source };
-        // Kept open: the digest is of these bytes, whatever becomes of the name.
+        // Stays open: the digest is of these bytes, even if the file is replaced.
         let file = File::open(path).map_err(read)?;
         let mut start = Vec::new();
         (&file).take(PROGRAM_START_BYTES).read_to_end(&mut start).map_err(read)?;
@@ -469,7 +467,7 @@ mod tests {
         let one = open(&["arm"]).unwrap();
         assert!(one.agent_sha512(std::env::consts::ARCH).is_some(), "the running one is there for its own processor");
         let twice = open(&["arm", "other-arm"]).unwrap_err().to_string();
-        assert_eq!(twice, "two binaries are for aarch64: one may be given for each processor");
+        assert_eq!(twice, "two binaries are for aarch64: give one per processor architecture");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) const DAY1_HOST: &str = "Host";
 pub(crate) const DAY2_HOST: &str = "AddToExistingClusterHost";
 /// Kind of a cluster that hosts are added to.
 pub(crate) const DAY2_CLUSTER: &str = "AddHostsCluster";
-/// Kind of a cluster that is installed by a service of its own, out of an ISO.
+/// Kind of a cluster that installs itself from an ISO with its own service.
 pub(crate) const DISCONNECTED_CLUSTER: &str = "DisconnectedCluster";
 
 /// A host is known by its infra-env and its own id: the same machine may register in two infra-envs.
@@ -46,7 +46,7 @@ pub struct HostRecord {
     /// Text fields that are published beside those of the document. Earlier versions stored them as a map, `kept`.
     #[serde(default, alias = "kept")]
     pub texts: HostTexts,
-    /// When events were recorded last that are told at most hourly, by name.
+    /// When events that are recorded at most hourly were last recorded, by name.
     #[serde(default, rename = "told", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) hourly_events: BTreeMap<String, Timestamp>,
     /// What it shows to the ignition endpoint; never published.
@@ -83,7 +83,7 @@ impl HostRecord {
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
     }
 
-    /// How much it keeps of what the host found and said, bytes.
+    /// Size of the host's stored reports, bytes.
     pub(crate) fn texts_bytes(&self) -> usize {
         let texts: usize = self.texts.published().map(|(_, text)| text.len()).sum();
         texts + self.host.inventory.len() + self.host.connectivity.len()
@@ -269,12 +269,12 @@ pub struct ClusterRecord {
     /// The address family that comes first, where it has both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) primary: Option<Family>,
-    /// Checks that hold nothing back; the service's own list while none was set.
+    /// Checks that block nothing; the service's list if none was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ignored_validations: Option<IgnoredValidations>,
 }
 
-/// Names of checks that are told and hold nothing back.
+/// Names of checks that are shown and block nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IgnoredValidations {
     pub host: BTreeSet<String>,
@@ -330,13 +330,13 @@ pub struct InfraEnvRecord {
     pub infra_env: InfraEnv,
     /// Registry credentials; never published.
     pub pull_secret: Secret,
-    /// What its agents show; empty without authentication.
+    /// Its agents' token; empty without authentication.
     #[serde(default)]
     pub agent_token: Secret,
-    /// Addresses signed with another one are no longer good.
+    /// Addresses signed with another key are no longer valid.
     #[serde(default)]
     pub signing_key: String,
-    /// How many times that key was made anew. Agents with a token of another generation are not let in.
+    /// How many times that key was regenerated. Agents with a token of another generation are refused.
     #[serde(default)]
     pub key_generation: u64,
 }
@@ -371,12 +371,12 @@ impl Model {
     }
 }
 
-/// When a host was last heard of. Kept apart from its record: every poll changes it.
+/// When a host last polled. Separate from its record: every poll changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Presence {
     /// Its last poll or registration.
     pub checked_in_at: Timestamp,
-    /// Its clock at that moment, Unix seconds; 0 when it told none.
+    /// Its clock at that time, Unix seconds; 0 if it reported none.
     pub clock: i64,
 }
 
@@ -396,7 +396,7 @@ pub struct Event {
     /// `user` or `metrics`.
     #[serde(default = "user_category")]
     pub category: String,
-    /// What happened, for people.
+    /// The message.
     pub message: String,
     pub(crate) event_time: Timestamp,
     /// The request that caused it.
@@ -411,7 +411,7 @@ impl Event {
     /// No text of a stored event is longer, in bytes.
     pub(crate) const MAX_TEXT_BYTES: usize = 4096;
 
-    /// Cuts its texts to size. `props` is a document: cut it would be none, so it goes as a whole.
+    /// Truncates its texts. `props` is a document, which truncation would break, so it is dropped as a whole.
     pub fn bound(&mut self) {
         for text in [&mut self.name, &mut self.message, &mut self.request_id] {
             let mut end = text.len().min(Self::MAX_TEXT_BYTES);

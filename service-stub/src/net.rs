@@ -36,7 +36,7 @@ fn mask128(prefix: u8) -> u128 {
     u128::MAX.checked_shl(128u32.saturating_sub(prefix.into())).unwrap_or(0)
 }
 
-/// Text that is no network.
+/// Text that is not a network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a network in CIDR notation (e.g. 192.168.1.0/24)")]
 pub struct ParseCidrError(String);

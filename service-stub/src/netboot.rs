@@ -1,5 +1,5 @@
-//! Machines that boot over the network: kernel, initramfs and root file system out of the live ISO, and the script that
-//! names them (docs/compatibility.md#image-service).
+//! Network boot: kernel, initramfs and root file system from the live ISO, and the boot script for them
+//! (docs/compatibility.md#image-service).
 
 use crate::documents;
 use crate::find::find_infra_env;
@@ -25,7 +25,7 @@ pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal>
         _ => return Err(Refusal::unknown_path("/boot-artifacts/…")),
     };
     let offer = live_iso(service, call.query("arch").unwrap_or_default())?.in_iso(path, name)?;
-    offer.ok_or_else(|| Refusal::not_found(format!("the live ISO on offer has no {path}")))
+    offer.ok_or_else(|| Refusal::not_found(format!("the live ISO has no {path}")))
 }
 
 /// GET /images/{infra_env_id}/pxe-initrd: the ISO's initramfs, the config, and what networks and proxies need.
@@ -38,10 +38,10 @@ pub(crate) fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     rest.extend(minimal_initrd(&record.infra_env)?.unwrap_or_default());
     let modified = record.infra_env.updated_at.unix_seconds();
     let offer = iso.initrd(format!("{id}-initrd.img"), rest, modified)?;
-    offer.ok_or_else(|| Refusal::not_found("the live ISO on offer has no images/pxeboot/initrd.img"))
+    offer.ok_or_else(|| Refusal::not_found("the live ISO has no images/pxeboot/initrd.img"))
 }
 
-/// What goes behind the initramfs of an image that fetches its root file system; none when nothing must be set for that.
+/// What to append to the initramfs of an image that fetches its root file system, if anything.
 pub(crate) fn minimal_initrd(infra_env: &InfraEnv) -> Result<Option<Vec<u8>>, Refusal> {
     let network = documents::static_network_keyfiles(infra_env)?;
     let files = ramdisk::ramdisk(network.as_ref(), &infra_env.proxy);
@@ -97,7 +97,7 @@ pub(crate) fn script(
     };
     let query = format!("arch={}&version={}", part(&infra_env.cpu_architecture), part(&infra_env.openshift_version));
     let artifacts = format!("{url}/boot-artifacts");
-    // The initramfs has the config in it, and so its own token.
+    // The initramfs contains the config, so it has its own token.
     let initrd = format!("/images/{}/pxe-initrd?{query}", infra_env.id);
     let (initrd, _) = service.settings.auth.presigned(&initrd, Some(record), None);
     let extra = appended(infra_env.kernel_arguments.as_deref());

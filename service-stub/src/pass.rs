@@ -1,4 +1,4 @@
-//! The pass that brings hosts and clusters to the states their facts call for: after a write, and every few seconds.
+//! The pass that updates the states of hosts and clusters from their facts: after a write, and every few seconds.
 
 mod facts;
 mod rules;
@@ -29,12 +29,12 @@ use std::{
     sync::Arc,
 };
 
-/// States settle in a few rounds (known, preparing, prepared, installing); more would be a circle in the rules.
+/// States settle in a few rounds (known, preparing, prepared, installing); more means a loop in the rules.
 const MAX_ROUNDS: usize = 8;
-/// With more hosts a write leaves this to the pass that follows it, so that what many hosts say at once is judged once.
+/// With more hosts a write defers the update to the next pass, which covers simultaneous reports of many hosts at once.
 const AT_ONCE_MAX_HOSTS: usize = 8;
 
-/// Brings the cluster of a host, or the hosts without one, to rest: at once, or as soon as the service comes to it.
+/// Updates the states of a host's cluster, or of the hosts without one: at once, or as soon as possible.
 pub(crate) fn settle_soon(rules: &Rules, change: &mut Change, id: Option<ClusterId>) {
     let hosts = change.model().hosts.values().filter(|record| record.host.cluster_id == id);
     if hosts.take(AT_ONCE_MAX_HOSTS + 1).count() > AT_ONCE_MAX_HOSTS {
@@ -46,19 +46,19 @@ pub(crate) fn settle_soon(rules: &Rules, change: &mut Change, id: Option<Cluster
     }
 }
 
-/// What has a cluster judged.
+/// What triggers an update of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Occasion {
     Write,
     Monitor,
 }
 
-/// Brings a cluster and its hosts to rest after a write.
+/// Updates the states of a cluster and its hosts after a write.
 pub(crate) fn settle_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
     settle(rules, change, id, Occasion::Write);
 }
 
-/// The same at the monitor's turn: then hosts that are prepared go on.
+/// The same in the monitor's run: then prepared hosts continue.
 pub(crate) fn monitor_cluster(rules: &Rules, change: &mut Change, id: ClusterId) {
     settle(rules, change, id, Occasion::Monitor);
 }
@@ -72,10 +72,10 @@ fn settle(rules: &Rules, change: &mut Change, id: ClusterId, occasion: Occasion)
             return;
         }
     }
-    tracing::error!(cluster = %id, "the states of the cluster and its hosts do not come to rest");
+    tracing::error!(cluster = %id, "the states of the cluster and its hosts do not settle");
 }
 
-/// Brings hosts without a cluster to rest.
+/// Updates the states of hosts without a cluster.
 pub(crate) fn settle_unbound(rules: &Rules, change: &mut Change) {
     let hosts = change.model().hosts.values();
     let unbound: Vec<_> = hosts.filter(|record| record.host.cluster_id.is_none()).cloned().collect();
@@ -92,7 +92,7 @@ fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord, occ
         roles::suggest(rules.requirements, change, cluster);
     }
     let hosts = change.model().hosts_of_cluster(id);
-    // They are published of every cluster that is not installed yet, without hosts too.
+    // They are published for every cluster that is not installed yet, even without hosts.
     let published = checking || cluster.state.checked();
     let shared = if published { share(rules, cluster, &hosts) } else { host_check::Shared::default() };
     if published {
@@ -101,7 +101,7 @@ fn settle_hosts(rules: &Rules, change: &mut Change, cluster: &ClusterRecord, occ
     let states: Vec<_> = hosts.iter().map(|record| (record.state, record.effective_role())).collect();
     let mut moved = false;
     for (index, record) in hosts.iter().enumerate() {
-        // With this one gone for good, the others must still carry the cluster.
+        // Without this host the others must still be enough for the cluster.
         let dispensable = record.state == HostState::InstallingPendingUserAction && {
             let others = states.iter().enumerate().filter(|(other, _)| *other != index);
             let others: Vec<_> = others.map(|(_, state)| *state).collect();
@@ -159,7 +159,7 @@ fn settle_host(
     moved
 }
 
-/// What a host was asked to measure or to try and has not answered yet is neither good nor bad.
+/// A measurement or trial that a host has not answered yet neither passes nor fails.
 fn await_answers(rules: &Rules, record: &HostRecord, checks: &mut HostChecks) {
     let open = |outcome: &mut Outcome, open: bool| {
         if open && *outcome == Outcome::Success {
@@ -173,7 +173,7 @@ fn await_answers(rules: &Rules, record: &HostRecord, checks: &mut HostChecks) {
     open(&mut checks.images, tries && !images_to_try(options, record).is_empty());
 }
 
-/// Puts findings into the record, with events of those that turned. Says whether anything did.
+/// Stores findings in the record, with events for those that changed. Returns whether any did.
 fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check::Findings) -> bool {
     let json = findings.to_json();
     if json == record.host.validations_info {
@@ -186,7 +186,7 @@ fn tell_host(change: &mut Change, record: &mut HostRecord, findings: &host_check
     true
 }
 
-/// Pulls a trigger on a host that is being changed; the caller stores it.
+/// Fires a trigger on a host that is being changed; the caller stores it.
 pub(crate) fn trigger(
     rules: &Rules,
     change: &mut Change,
@@ -213,13 +213,13 @@ pub(crate) fn new_host(
     let step = host_state::step(host_state::Trigger::Register, None, &facts)?;
     enter(change, &mut record, cluster, step);
     record.host.status_updated_at = change.now;
-    // Of a single node nobody else could (docs/compatibility.md#agent-endpoints).
+    // A single node must bootstrap itself (docs/compatibility.md#agent-endpoints).
     let alone = cluster.is_some_and(ClusterRecord::single_node);
     record.host.bootstrap = alone && rules.with_control_plane;
     Ok(record)
 }
 
-/// Applies a step to a record; the caller stores it. Says whether anything changed.
+/// Applies a step to a record; the caller stores it. Returns whether anything changed.
 fn enter(
     change: &mut Change,
     record: &mut HostRecord,
@@ -239,12 +239,12 @@ fn enter(
     record.state = to;
     record.host.status_updated_at = change.now;
     let (host, name, row) = (record.host.id, events::display_name(record), step.id);
-    tracing::info!(%host, name, %from, %to, row, why = record.host.status_info, "a host changed its state");
+    tracing::info!(%host, name, %from, %to, row, why = record.host.status_info, "host state changed");
     events::host_state(change, record, from);
     true
 }
 
-/// Pulls a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
+/// Fires a trigger on a cluster that is being changed, and on its hosts where the table says so; the caller stores it.
 pub(crate) fn trigger_cluster(
     rules: &Rules,
     change: &mut Change,
@@ -259,7 +259,7 @@ pub(crate) fn trigger_cluster(
             let mut host = HostRecord::clone(&host);
             match trigger(rules, change, &mut host, Some(record), *on, "") {
                 Ok(()) => change.put_host(host),
-                // A host that is not being installed has nothing to cancel.
+                // Only a host that is being installed can be cancelled.
                 Err(_) if *on == host_state::Trigger::Cancel => {}
                 Err(_) => return Err(ClusterRefused::Host(host.host.id, host.state)),
             }
@@ -269,7 +269,7 @@ pub(crate) fn trigger_cluster(
     Ok(())
 }
 
-/// Why a cluster does not do what a user wants.
+/// Why a cluster refuses a user's action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClusterRefused {
     #[error("its status is {0}")]
@@ -278,7 +278,7 @@ pub(crate) enum ClusterRefused {
     Host(HostId, HostState),
 }
 
-/// Applies a step to a cluster record; the caller stores it. Says whether anything changed but by effects.
+/// Applies a step to a cluster record; the caller stores it. Returns whether anything changed except by effects.
 fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_state::Step) -> bool {
     let from = record.state;
     let mut moved = false;
@@ -290,7 +290,7 @@ fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_
         record.state = to;
         record.cluster.status_updated_at = change.now;
         let (cluster, name, row) = (record.cluster.id, &record.cluster.name, step.id);
-        tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "a cluster changed its state");
+        tracing::info!(%cluster, name, %from, %to, row, why = record.cluster.status_info, "cluster state changed");
         events::cluster_state(change, record);
         if !record.day2() && matches!(to, ClusterState::Installed | ClusterState::Error | ClusterState::Cancelled) {
             events::measured::installation_ended(change, record, from);
@@ -312,7 +312,7 @@ fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord
     }
     if record.state.accepts_hosts() {
         let networks = machine_networks::find(&record, &hosts);
-        dhcp_vips::keep_time(change, &mut record, &networks, rules.started);
+        dhcp_vips::check_lease_timeout(change, &mut record, &networks, rules.started);
     }
     let findings = record.state.checked().then(|| check_cluster(rules, &record, &hosts));
     let mut facts = cluster_facts(rules, change, &record);
@@ -335,10 +335,11 @@ fn settle_one_cluster(rules: &Rules, change: &mut Change, before: &ClusterRecord
 
 fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> check::cluster::Findings {
     use HostState as S;
-    let told = hosts
+    let reachable = hosts
         .iter()
         .filter(|host| !matches!(host.state, S::Disconnected | S::Discovering | S::ResettingPendingUserAction));
-    let clocks: Vec<i64> = told.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
+    let clocks: Vec<i64> =
+        reachable.map(|host| rules.presences.get(host.key()).clock).filter(|clock| *clock != 0).collect();
     let manifests = manifest_files::list(rules.state_directory, record.cluster.id);
     let context = check::cluster::Context {
         record,
@@ -351,7 +352,7 @@ fn check_cluster(rules: &Rules, record: &ClusterRecord, hosts: &[Arc<HostRecord>
     check::cluster::run(&context, waived(rules, Some(record), |ignored| &ignored.cluster))
 }
 
-/// Checks that hold nothing back: those a cluster's own list ignores, else those the service's switches off.
+/// Checks that block nothing: those in the cluster's own list, else those the service disables.
 fn waived(
     rules: &Rules,
     cluster: Option<&ClusterRecord>,
@@ -374,7 +375,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
     let machine_networks = machine_networks::find(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).gather();
-    // A control plane has three nodes that vote, be one an arbiter; without one two hosts may be all there are.
+    // A control plane has three voting nodes, possibly with an arbiter; without one there may be only two hosts.
     let with_control_plane = rules.with_control_plane;
     let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
@@ -399,7 +400,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
     }
 }
 
-/// What the hosts see of each other, as it is published.
+/// The hosts' mutual connectivity, in its published form.
 fn store_groups(change: &mut Change, id: ClusterId, shared: &host_check::Shared) {
     let (Ok(groups), Ok(collisions)) =
         (serde_json::to_string(&shared.groups), serde_json::to_string(&shared.collisions))

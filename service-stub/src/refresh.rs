@@ -1,4 +1,4 @@
-//! The work that no request triggers: every few seconds, and after large changes.
+//! Work without a request: every few seconds, and after large changes.
 
 use crate::pass::{self, Rules};
 use crate::rendezvous;
@@ -9,7 +9,7 @@ use api::{ClusterId, Timestamp};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
 impl Service {
-    /// One pass over all records that time alone may change.
+    /// One pass over all records that may change with time.
     pub fn refresh(&self) -> Result<(), StoreError> {
         self.refreshed.store(Timestamp::now().unix_seconds(), Ordering::Relaxed);
         self.unsettled.take();
@@ -21,7 +21,7 @@ impl Service {
         self.settle_all(all, pass::monitor_cluster)?;
         self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
-            tracing::error!(?refusal, "the rack's plan can't be carried out");
+            tracing::error!(?refusal, "cannot carry out the rack plan");
         }
         let up = i64::try_from(self.up.elapsed().as_secs()).unwrap_or(i64::MAX);
         let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
@@ -32,7 +32,7 @@ impl Service {
         self.store.save_presence()
     }
 
-    /// Settles the clusters that were noted as unsettled.
+    /// Updates the states of clusters noted as changed.
     pub(crate) fn settle(&self) -> Result<(), StoreError> {
         self.settle_all(self.unsettled.take(), pass::settle_cluster)
     }
@@ -43,7 +43,7 @@ impl Service {
         judge: fn(&Rules, &mut Change, ClusterId),
     ) -> Result<(), StoreError> {
         for id in ids {
-            // One at a time, each followed by a pause as long as its work, so that requests get their turn.
+            // One at a time, each followed by a pause as long as its work, so that requests are served.
             let began = Instant::now();
             self.store.change("", |change| {
                 match id {

@@ -1,5 +1,4 @@
-//! What nobody has to do with any more goes (docs/compatibility.md#cluster-clocks). Whatever is deleted here is gone at once, so there is
-//! nothing that would be deleted for good later.
+//! Removes untouched records (docs/compatibility.md#cluster-clocks). Deletion is immediate, so nothing is left to purge later.
 
 pub use crate::settings::Retention;
 
@@ -13,8 +12,8 @@ use api::{ClusterId, InfraEnvId, Timestamp};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Removes clusters, then infra-envs, that nobody has touched for too long, with their hosts. `up_s` is how long the service
-/// has been running, by a clock that nobody sets: time that it was down does not count, nor time that passed on paper only.
+/// Removes clusters, then infra-envs, untouched for too long, with their hosts. `up_s` is the service's uptime by the monotonic
+/// clock: neither downtime nor a change of the clock counts.
 pub fn sweep(service: &Service, up_s: i64) -> Result<(), StoreError> {
     let Some(limit) = service.settings.retention.0.filter(|limit| up_s >= *limit) else { return Ok(()) };
     let presences = service.store.presences().all();
@@ -43,7 +42,7 @@ pub fn sweep(service: &Service, up_s: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Nothing is on its way.
+/// Nothing is in progress.
 fn idle(state: ClusterState) -> bool {
     use ClusterState as S;
     !matches!(state, S::PreparingForInstallation | S::Installing | S::InstallingPendingUserAction | S::Finalizing)
@@ -62,7 +61,7 @@ fn touched(record: &ClusterRecord, hosts: &[Arc<HostRecord>], presences: &BTreeM
 fn remove_cluster(service: &Service, id: ClusterId, limit: i64) -> Result<(), StoreError> {
     service.store.change("", |change| {
         if let Some(record) = change.model().clusters.get(&id).cloned() {
-            tracing::info!(cluster = %id, name = record.cluster.name, limit_s = limit, "a cluster nobody touches is removed");
+            tracing::info!(cluster = %id, name = record.cluster.name, limit_s = limit, "removing an untouched cluster");
             events::cluster(change, &record, kinds::AFTER_INACTIVITY_CLUSTER_DEREGISTERED, Value::Null);
             clusters::remove(service, change, &record);
         }
@@ -78,7 +77,7 @@ fn remove_infra_env(service: &Service, id: InfraEnvId) -> Result<(), StoreError>
         for host in change.model().hosts_of_infra_env(id) {
             change.remove_host(host.key());
         }
-        tracing::info!(infra_env = %id, "an infra-env nobody touches is removed");
+        tracing::info!(infra_env = %id, "removing an untouched infra-env");
         events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
         Ok::<_, StoreError>(())

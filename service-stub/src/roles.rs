@@ -10,7 +10,7 @@ use kernel::order;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Gives every host of the cluster that has no role of its own a suggested one, once all hosts sent their inventory.
+/// Suggests a role for every host of the cluster without one, once all hosts have sent their inventory.
 pub(crate) fn suggest(requirements: &Requirements, change: &mut Change, cluster: &ClusterRecord) {
     let hosts = change.model().hosts_of_cluster(cluster.cluster.id);
     for (record, role) in hosts.iter().zip(plan(requirements, cluster, &hosts)) {
@@ -25,8 +25,8 @@ pub(crate) fn suggest(requirements: &Requirements, change: &mut Change, cluster:
     }
 }
 
-/// The roles in the hosts' order. What was suggested before counts, until a host comes that has no suggestion: then all are chosen
-/// anew, when every host has told what it is.
+/// The roles in the hosts' order. Earlier suggestions hold until a host without one arrives: then all are chosen anew, once every
+/// host has sent its inventory.
 fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<HostRole> {
     let mut roles: Vec<HostRole> = hosts.iter().map(|record| record.effective_role()).collect();
     let is_new = |record: &Arc<HostRecord>| {
@@ -71,7 +71,7 @@ fn enough(inventory: &Inventory, needs: RoleNeeds) -> bool {
     cpus >= needs.cpu_cores && memory.physical_bytes >> 20 >= needs.least_mib(&memory.physical_bytes_method)
 }
 
-/// Has one master carry the temporary control plane: the one that was to before, else the last that is ready.
+/// Elects the master that carries the temporary control plane: the earlier choice, else the last that is ready.
 pub(crate) fn elect_bootstrap(change: &mut Change, cluster: ClusterId) {
     let hosts = change.model().hosts_of_cluster(cluster);
     let ready = |host: &&Arc<HostRecord>| {

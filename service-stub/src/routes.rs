@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 type Shared = State<Arc<Service>>;
 
-/// A route beside the API's endpoints.
+/// A route other than the API's endpoints.
 struct Route {
     base: &'static str,
     path: &'static str,
@@ -42,8 +42,8 @@ const fn description(path: &'static str, make: fn() -> MethodRouter<Arc<Service>
     Route { base: api::API_PATH, ..route(path, Access::Open, make) }
 }
 
-/// Ids are not secret: what they name takes a token. Neither are kernels, images and programs, and firmware that fetches them has no
-/// token.
+/// Ids are not secret: access to what they name needs a token. Kernels, images and programs are not secret either, and firmware
+/// that fetches them has no token.
 #[rustfmt::skip]
 const ROUTES: &[Route] = &[
     description("/openapi", || plain(openapi::show)),
@@ -67,7 +67,7 @@ const ROUTES: &[Route] = &[
     route("/boot-artifacts/os/{file}", Access::Open, || get(images::os)),
 ];
 
-/// The access that a route declares, by its pattern. A route without a declaration takes a user's token, as the page does.
+/// The access that a route declares, by its pattern. A route without a declaration needs a user's token, as the page does.
 pub(crate) fn access(method: &Method, pattern: &str) -> Access {
     let endpoint = pattern.strip_prefix(api::API_PATH).and_then(|path| endpoints::find(method, path));
     let fits = |route: &&Route| pattern.strip_prefix(route.base) == Some(route.path);
@@ -89,7 +89,7 @@ pub fn router(service: Arc<Service>) -> Router {
     service.share();
     let mut api = Router::new();
     for endpoint in ENDPOINTS.iter() {
-        // Every method in the table has a filter; another would be a typing error there, found by the first test.
+        // Every method in the table has a filter; another would be a typo there, which the first test finds.
         let filter = MethodFilter::try_from(endpoint.method.clone()).unwrap_or(MethodFilter::TRACE);
         let route = match endpoint.run {
             Run::Handler(run) => limited(filter, run, endpoint.body_limit),
@@ -111,7 +111,7 @@ pub fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// The outermost layer: an answer waits until the request's body is read.
+/// The outermost layer: delays an answer until the request's body is read.
 async fn finish(State(service): Shared, request: Request, next: Next) -> Response {
     let (request, unread) = unread::watch(request);
     let mut response = next.run(request).await;
@@ -129,7 +129,7 @@ async fn admit(State(service): Shared, request: Request, next: Next) -> Response
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };
-    // Where a chunked body ends is what two programs in a row may disagree about: nothing is read after one.
+    // A proxy and we may disagree about the end of a chunked body (request smuggling): the connection is closed after one.
     let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
     let begun = Instant::now();
     let method = request.method().clone();
@@ -153,7 +153,7 @@ async fn negotiate(State(service): Shared, request: Request, next: Next) -> Resp
     let exchange = endpoint.exchange;
     let (parts, mut body) = request.into_parts();
     let limits = &service.settings.limits;
-    // Only its first piece tells whether a chunked body is empty.
+    // Only the first piece shows whether a chunked body is empty.
     let first = match parts.headers.contains_key(header::TRANSFER_ENCODING) {
         true => next_piece(&mut body, limits).await,
         false => Ok(None),
@@ -168,12 +168,12 @@ async fn negotiate(State(service): Shared, request: Request, next: Next) -> Resp
     }
 }
 
-/// GET /health: 500 when the refresh stands still (docs/compatibility.md#rest-api).
+/// GET /health: 500 if the refresh has stalled (docs/compatibility.md#rest-api).
 fn health(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     match service.stands_still() {
         None => Ok(Answer::empty(StatusCode::OK)),
         Some(seconds) => {
-            let reason = format!("no refresh has begun for {seconds} s: restart the service and keep its log");
+            let reason = format!("the refresh has stalled for {seconds} s: restart the service and save its log");
             Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
         }
     }
@@ -187,7 +187,7 @@ async fn unknown(method: Method, uri: Uri) -> Refusal {
     endpoints::refuse(&method, uri.path())
 }
 
-/// Runs a handler off the async threads, with its body read and bounded.
+/// Reads the body within its limit, and runs a handler off the async threads.
 async fn handle(
     service: Arc<Service>,
     run: Handler,
@@ -218,12 +218,12 @@ async fn handle(
         Ok((call, place)) => {
             let bound = service.settings.limits.work;
             let work = blocking(move || {
-                // Held by the work, which goes on when its client is gone.
+                // Held by the work, which continues when its client is gone.
                 let _place = place;
                 run(&service, &call).map(|answer| answer.packed_for(&call.headers))
             });
             tokio::time::timeout(bound, work).await.unwrap_or_else(|_| {
-                let message = "the request took too long: it may be carried out all the same".to_owned();
+                let message = "the request took too long: it may still be carried out".to_owned();
                 Err(Refusal::Request(StatusCode::SERVICE_UNAVAILABLE, message))
             })
         }

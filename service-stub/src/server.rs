@@ -1,4 +1,4 @@
-//! The HTTP server: it listens, and ticks.
+//! The HTTP server, and its timers.
 
 use crate::http::work::blocking;
 use crate::http::{Refusal, connections};
@@ -17,21 +17,20 @@ use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, runtime, time::Instant};
 use tokio_rustls::TlsAcceptor;
 
-/// Threads for handlers and for reading files. Those that write wait for the disk together; more of them than this gain
-/// nothing, and the allocator keeps memory for each.
+/// Threads for handlers and for reading files. Writers share disk syncs, so more threads gain nothing, and the allocator
+/// retains memory for each.
 const BLOCKING_THREADS: usize = 32;
-/// Connections that wait to be taken.
+/// Backlog of connections to accept.
 const ACCEPT_QUEUE: i32 = 4096;
-/// A stopping server waits so long for answers on their way.
+/// Time that a stopping server gives to answers in progress.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// The runtime to serve on: one thread for all connections, and so many for what blocks.
+/// The runtime: one thread for all connections, and a pool for blocking work.
 pub fn runtime() -> std::io::Result<runtime::Runtime> {
     runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()
 }
 
-/// Listens on `address`. A fleet that comes back all at once waits here to be taken; the system may make the queue shorter
-/// (net.core.somaxconn).
+/// Listens on `address`. A fleet that reconnects all at once queues here; the system may shorten the queue (net.core.somaxconn).
 pub fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -41,19 +40,19 @@ pub fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Takes all file descriptors the system gives this process: how many there were, and how many there are.
+/// Raises the limit of file descriptors to the maximum; returns the old and the new limit.
 pub fn raise_descriptors() -> std::io::Result<(u64, u64)> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    // What can't be raised is used as it is.
+    // If it can't be raised, it stays as it is.
     Ok((soft, if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }))
 }
 
-/// Where requests come in.
+/// What a listener serves.
 pub struct Listeners {
     /// Everything.
     pub main: TcpListener,
     pub tls: Option<TlsAcceptor>,
-    /// What firmware fetches that knows no certificate: the boot script and what it names. All else is not here.
+    /// Only the boot script and its files, for firmware without our certificate.
     pub plain: Option<TcpListener>,
 }
 
@@ -63,7 +62,7 @@ impl From<TcpListener> for Listeners {
     }
 }
 
-/// Lets through what the plain port serves beside HTTPS (docs/compatibility.md#rest-api).
+/// Passes the requests that the plain port serves beside HTTPS (docs/compatibility.md#rest-api).
 async fn only_boot(request: Request, next: Next) -> Response {
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let script = path.starts_with(api::API_PATH)
@@ -76,7 +75,7 @@ async fn only_boot(request: Request, next: Next) -> Response {
     Refusal::unknown_path(path).into_response()
 }
 
-/// Serves until `stop` completes, then for at most `STOP_GRACE` what is on its way.
+/// Serves until `stop` completes, then finishes answers in progress for at most `STOP_GRACE`.
 pub async fn run(
     service: Arc<Service>,
     listeners: impl Into<Listeners>,
@@ -113,7 +112,7 @@ pub async fn run(
         Some(finished) => finished,
         None => match tokio::time::timeout(STOP_GRACE, &mut server).await {
             Ok(finished) => finished,
-            // Somebody still downloads an image: it can ask for the rest later.
+            // A client is still downloading an image: it can resume later.
             Err(_) => {
                 server.abort();
                 Ok(Ok(()))
@@ -125,7 +124,7 @@ pub async fn run(
     ticked.and(read).and(backed_up).map_err(std::io::Error::other)
 }
 
-/// Makes backups for who asks by the socket in the state directory, one at a time.
+/// Sends backups to clients of the socket in the state directory, one at a time.
 async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
     let directory = service.store.directory().to_owned();
     let listener = backup::listen(&directory).and_then(|listener| {
@@ -134,7 +133,7 @@ async fn back_up(service: Arc<Service>, mut stopped: tokio::sync::watch::Receive
     });
     let listener = match listener {
         Ok(listener) => listener,
-        Err(error) => return tracing::warn!(%error, "no backups can be made while the service runs"),
+        Err(error) => return tracing::warn!(%error, "backups are not possible while the service runs"),
     };
     loop {
         let stream = tokio::select! {
@@ -167,12 +166,12 @@ async fn tick(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<b
             settled.map_err(Refusal::from)
         });
         if let Err(refusal) = done.await {
-            tracing::error!(?refusal, "bringing clusters and hosts to rest failed");
+            tracing::error!(?refusal, "cannot update the states of clusters and hosts");
         }
         match due {
             None => return,
             Some(true) => refresh_at = Instant::now() + service.settings.monitor_interval,
-            // As long as it took, so that requests get their half of the time, and what they change is judged once.
+            // A pause as long as the pass took leaves half of the time to requests, and batches their changes.
             Some(false) => tokio::time::sleep(began.elapsed()).await,
         }
     }

@@ -1,4 +1,4 @@
-//! The service: settings, store and files on offer, and what handlers do with them.
+//! The service: settings, store and served files, and operations on them for handlers.
 
 pub use crate::settings::Settings;
 
@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-/// Without a refresh for so many seconds the service is not healthy.
+/// Without a refresh for this many seconds the service is not healthy.
 const STANDS_STILL_S: i64 = 300;
 
 /// The running service.
@@ -29,35 +29,35 @@ pub struct Service {
     /// Records.
     pub store: Store,
     pub media: Media,
-    /// When it started: silence before that is nobody's fault.
+    /// When it started: no host could report before.
     pub started: Timestamp,
-    /// What is to be brought to rest soon.
+    /// Clusters and hosts whose states must be updated soon.
     pub(crate) unsettled: Unsettled,
     /// Steps that run on hosts.
     pub outstanding: Outstanding,
-    /// Clusters that were deleted.
+    /// Deleted clusters.
     pub(crate) unregistered: Unregistered,
-    /// What release images name.
+    /// Images named by release images.
     pub payloads: Payloads,
-    /// New hosts, by the address they come from.
+    /// New hosts, by source address.
     pub registrations: Rates,
     /// Places for requests.
     pub gates: Gates,
-    /// Whether it is told to stop: what would go on for ever ends then.
+    /// Set when it must stop: ends work that would otherwise continue for ever.
     pub(crate) stopping: tokio::sync::watch::Sender<bool>,
     pub metrics: Metrics,
-    /// Itself, for work that outlives a request's handler.
+    /// A reference to itself, for work that outlives a request's handler.
     itself: OnceLock<Weak<Service>>,
     /// When the last refresh began, Unix seconds.
     pub(crate) refreshed: AtomicI64,
-    /// When it started, by a clock that nobody sets.
+    /// When it started, by the monotonic clock.
     pub(crate) up: Instant,
-    /// After how many seconds of that clock it was last looked for what nobody touches.
+    /// The last search for untouched records, in seconds of that clock.
     pub(crate) swept: AtomicI64,
 }
 
 impl Service {
-    /// A service on an open store.
+    /// Creates a service on an open store.
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
         store.leave_free(settings.limits.store_free_bytes);
@@ -82,11 +82,11 @@ impl Service {
         }
     }
 
-    /// What its passes decide by.
+    /// The inputs of its passes.
     pub(crate) fn rules(&self) -> Rules<'_> {
         let settings = &self.settings;
         let with_control_plane = settings.cluster_files.is_some();
-        // With a control plane the host we run on bootstraps, and waits for the others by itself.
+        // With a control plane the host we run on bootstraps, and that waits for the others anyway.
         let rendezvous = settings.rendezvous.as_ref().filter(|_| !with_control_plane);
         Rules {
             requirements: &settings.requirements,
@@ -102,24 +102,24 @@ impl Service {
         }
     }
 
-    /// Lets `shared` find it.
+    /// Sets the reference for `shared`.
     pub fn share(self: &Arc<Self>) {
-        // It is the same every time.
+        // It is always the same.
         let _ = self.itself.set(Arc::downgrade(self));
     }
 
-    /// Itself, once it is served.
+    /// A reference to itself, once it serves.
     pub(crate) fn shared(&self) -> Option<Arc<Self>> {
         self.itself.get()?.upgrade()
     }
 
-    /// For how many seconds no refresh has begun, if those are too many.
+    /// The seconds since the last refresh began, if too many.
     pub(crate) fn stands_still(&self) -> Option<i64> {
         let since = Timestamp::now().unix_seconds().saturating_sub(self.refreshed.load(Ordering::Relaxed));
         (since > STANDS_STILL_S).then_some(since)
     }
 
-    /// Makes a change and answers only once it is on disk.
+    /// Makes a change, and returns once it is on disk.
     pub fn change<T>(
         &self,
         request_id: &str,
@@ -128,8 +128,8 @@ impl Service {
         self.store.change(request_id, work)
     }
 
-    /// Gives every infra-env the token its agents show. They have one from the start, but not of a key that is new, or from a
-    /// time without authentication.
+    /// Gives every infra-env its agents' token. Infra-envs get one when created, but not if that was without authentication or
+    /// with another key.
     pub(crate) fn renew_tokens(&self) -> Result<(), StoreError> {
         let auth = &self.settings.auth;
         if self.store.model().infra_envs.values().all(|record| auth.fits(record)) {

@@ -11,59 +11,59 @@ use crate::rendezvous::Rendezvous;
 use crate::steps::options::StepOptions;
 use std::{sync::Arc, time::Duration};
 
-/// Set by the operator.
+/// The operator's settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Base URL hosts use, without a slash at the end.
+    /// Base URL for hosts, without a slash at the end.
     pub url: String,
-    /// The same for firmware and initramfs, which check no certificate of ours.
+    /// The same for firmware and initramfs, which don't trust our certificate.
     pub boot_url: String,
     /// The host names under which clients may reach this service.
     pub hosts: Hosts,
     /// Seconds between two polls of a host.
     pub poll_interval: u64,
-    /// Time between two turns of the monitor.
+    /// Time between runs of the monitor.
     pub monitor_interval: Duration,
     pub requirements: Requirements,
-    /// Name of the agent's image, for agents that don't tell theirs.
+    /// Name of the agent's image, for agents that don't report theirs.
     pub agent_image: String,
     /// Name of the installer's image.
     pub installer_image: String,
     /// Name of the controller's image.
     pub controller_image: String,
-    /// Have the discovery config fetch the binary: for an ISO that doesn't carry it.
+    /// The discovery config fetches the binary, for an ISO without it.
     pub deliver_agent: bool,
     /// Clusters have a control plane, and these are its files.
     pub cluster_files: Option<ClusterFiles>,
-    /// Images in install requests, as the operator names them.
+    /// Images in install requests, named by the operator.
     pub image_args: ImageArgs,
-    /// How release images are read that name the others; none where they are not.
+    /// How to read release images, which name the other images; `None` without a control plane.
     pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     /// How callers are authenticated.
     pub auth: Auth,
-    /// Certificates that hosts check ours against, PEM; none when it is of an authority they know, or there is none.
+    /// CA certificates with which hosts verify ours, PEM; `None` if they trust its CA already, or without TLS.
     pub ca_pem: Option<String>,
-    /// A cluster is not installed before its controller has told of operators and ingress.
+    /// A cluster is not installed before its controller has reported operators and ingress.
     pub await_controller: bool,
-    /// Stages and connections that take too long are flagged, and the installation goes on.
+    /// Stages and connections that take too long are flagged, and the installation continues.
     pub soft_timeouts: bool,
-    /// Checks that are switched off, unless a cluster has a list of its own.
+    /// Disabled validations, unless a cluster has its own list.
     pub disabled_validations: IgnoredValidations,
-    /// Bounds on clients.
+    /// Limits on clients.
     pub limits: Limits,
-    /// Versions that may be asked for, as the operator lists them; the last is the default. Others are taken as well.
+    /// Versions to offer, listed by the operator; the last is the default. Others are accepted as well.
     pub openshift_versions: Vec<String>,
-    /// Releases and OS images on offer, in place of that list: others are refused. Without it any version is accepted.
+    /// Available releases and OS images, which replace that list: others are refused. Without it any version is accepted.
     pub catalogue: Option<Arc<Catalogue>>,
     /// Which steps hosts are given.
     pub steps: StepOptions,
-    /// How long untouched records stay.
+    /// How long untouched records are retained.
     pub retention: Retention,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
 }
 
-/// How long untouched clusters and infra-envs stay, seconds; for ever without.
+/// How long untouched clusters and infra-envs are retained, seconds; `None` for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention(pub Option<i64>);
 
@@ -80,14 +80,14 @@ impl std::str::FromStr for Retention {
             "m" => 60,
             "h" => 3600,
             "d" => 86_400,
-            _ => return Err("it is not a time like 480h or 20d, and not 'never'".to_owned()),
+            _ => return Err("write a duration like 480h or 20d, or 'never'".to_owned()),
         };
-        let number: i64 = number.parse().map_err(|_| "its number is none, or too large".to_owned())?;
+        let number: i64 = number.parse().map_err(|_| "its number is invalid".to_owned())?;
         number
             .checked_mul(seconds)
             .filter(|s| *s > 0)
             .map(|s| Self(Some(s)))
-            .ok_or_else(|| "it is not a time".to_owned())
+            .ok_or_else(|| "its number must be positive, and not that large".to_owned())
     }
 }
 

@@ -4,17 +4,17 @@ use api::Inventory;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Text of a document's member, by JSON pointer; empty when it isn't there or no text.
+/// Text of a document's member, by JSON pointer; empty if missing or not text.
 pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a str {
     document.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Number of a document's member, by JSON pointer; 0 when it isn't there.
+/// Number of a document's member, by JSON pointer; 0 if missing.
 pub(crate) fn number_at(document: &Value, pointer: &str) -> u64 {
     document.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// One line without what moves a terminal's cursor or turns text around: names come from machines nobody vouches for.
+/// One line without characters that move a terminal's cursor or reverse text: names come from untrusted machines.
 pub(crate) fn plain(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.trim().chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
@@ -92,7 +92,7 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// Whether it stands in the way.
+    /// Whether it blocks the installation.
     pub(crate) fn stands_in_the_way(&self) -> bool {
         !matches!(self.status.as_str(), "success" | "success-suppressed" | "disabled")
     }
@@ -131,7 +131,7 @@ pub(crate) fn bmc(inventory: &Inventory) -> String {
     all.map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Who made it, and what it is.
+/// Manufacturer and model.
 pub(crate) fn machine(inventory: &Inventory) -> String {
     let Some(vendor) = &inventory.system_vendor else { return String::new() };
     let kind = if vendor.r#virtual { "(virtual)" } else { "" };

@@ -85,7 +85,7 @@ pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
     document
 }
 
-/// The domain of owners: nobody has an address here.
+/// The domain of owners, who have no addresses here.
 pub(crate) const NO_DOMAIN: &str = "Unknown";
 
 /// A cluster, with or without its hosts.

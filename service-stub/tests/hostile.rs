@@ -96,7 +96,7 @@ fn only_replies_may_be_large() {
 }
 
 #[test]
-fn nonsense_is_told_apart() {
+fn nonsense_is_distinguished() {
     let running = Running::start(Files::default());
     let id = infra_env(&running);
     let host = "69396def-4192-dbc7-5c01-819e7f27b01b";

@@ -338,7 +338,7 @@ fn virtual_addresses_come_by_dhcp() {
 }
 
 #[test]
-fn what_a_host_says_of_tang_and_of_the_api_is_kept() {
+fn reports_about_tang_and_the_api_are_stored() {
     let world = single(StepOptions::default());
     let host = world.hosts[0];
     let answer = json!({"is_success": true, "tang_server_response": [{"tang_url": "http://t/adv/x", "payload": "e30", "signatures": []}]});

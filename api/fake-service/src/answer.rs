@@ -30,7 +30,7 @@ pub enum Answer {
 /// What goes out over a connection.
 #[derive(Debug)]
 pub enum Reply {
-    /// And the connection goes on.
+    /// And the connection stays open.
     Whole(Vec<u8>),
     /// And it is closed.
     Last(Vec<u8>),

@@ -100,7 +100,7 @@ fn headers(request: &Request) -> Result<(), Refusal> {
     }
     let id = request.header("X-Request-Id").unwrap_or_default();
     if uuid::Uuid::try_parse(id).is_err() {
-        return Err(Refusal::new(400, format!("X-Request-Id is no uuid: {id:?}")));
+        return Err(Refusal::new(400, format!("X-Request-Id is not a uuid: {id:?}")));
     }
     let mut names: Vec<String> = request.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     names.sort_unstable();
@@ -136,11 +136,11 @@ fn form(request: &Request) -> Result<(), String> {
     let text = String::from_utf8_lossy(&request.bytes);
     let start = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"upfile\"; filename=\"");
     if !text.starts_with(&start) {
-        return Err("the form's first part is no file named upfile".into());
+        return Err("the form's first part is not a file named upfile".into());
     }
     let head = text.split("\r\n\r\n").next().unwrap_or_default();
     if !head.contains("\r\nContent-Type: application/x-gzip") {
-        return Err(format!("the file is no archive: {head:?}"));
+        return Err(format!("the file is not an archive: {head:?}"));
     }
     if !request.bytes.ends_with(format!("\r\n--{boundary}--\r\n").as_bytes()) {
         return Err("multipart: NextPart: EOF".into());

@@ -15,7 +15,7 @@ pub struct Request {
     pub query: String,
     /// Names as sent.
     pub headers: Vec<(String, String)>,
-    /// Text where it is no JSON.
+    /// A text if it is not JSON.
     pub body: Value,
     /// The body as sent, without the marks of chunks.
     pub bytes: Vec<u8>,

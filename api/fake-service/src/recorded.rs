@@ -218,7 +218,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_leaf_that_differs_is_told_unless_it_is_volatile() {
+    fn every_leaf_that_differs_is_reported_unless_it_is_volatile() {
         let ours = json!({"a": "{\"b\":[1,2],\"c\":{}}", "d": 1, "e": {"f": 1}});
         let theirs = json!({"a": "{\"b\":[1,3],\"c\":{}}", "d": null, "e": {"f": 2}});
         let mut used = BTreeSet::new();

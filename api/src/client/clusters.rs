@@ -36,7 +36,7 @@ impl Client {
         self.call(&DOWNLOAD_CLUSTER_FILES.at(&[&id]).with("file_name", name), None::<&()>)
     }
 
-    /// Reports how far the controller's logs are.
+    /// Reports the progress of the controller's logs.
     pub fn put_cluster_logs_progress(&self, id: ClusterId, state: LogsState) -> Result<(), ClientError> {
         let body = serde_json::json!({ "logs_state": state });
         self.put(&UPDATE_CLUSTER_LOGS_PROGRESS.at(&[&id]), &body)

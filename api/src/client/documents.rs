@@ -1,30 +1,30 @@
-//! Documents as the service wrote them, for commands that print them: nothing that our types don't know is lost. And files.
+//! Documents as the service sent them, for commands that print them without losing unknown fields; and files.
 
 use super::{Client, error::ClientError};
 use crate::endpoint::{Produces, Target};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 
-/// How far a download is: bytes that came, and all where the service says how many.
+/// Progress of a download: bytes received, and the total if the service announced it.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);
 
-/// Read at once from a download.
+/// Bytes read at once from a download.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Why a download did not end.
+/// Why a download failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The service refused, or gave no answer.
+    /// The service refused, or did not answer.
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("GET {path}: the download broke off after {bytes} bytes")]
     Broken { path: String, bytes: u64, source: io::Error },
-    #[error("what was downloaded can't be written")]
+    #[error("cannot write the download")]
     Write(#[source] io::Error),
 }
 
 impl Client {
-    /// The same client with its token as users present it (`Authorization: Bearer …`), not as agents do.
+    /// The same client, sending its token as users do (`Authorization: Bearer …`), not as agents do.
     pub fn as_user(self) -> Self {
         Self { user: true, ..self }
     }
@@ -34,7 +34,7 @@ impl Client {
         self.get(target)
     }
 
-    /// Sends a document, or none. Gives the answer's, or null where `target` has none.
+    /// Sends a document, or none. Returns the answer's, or null if `target` has none.
     pub fn send(&self, target: &Target, body: Option<&Value>) -> Result<Value, ClientError> {
         let answer = self.call(target, body)?;
         match target.endpoint().produces {
@@ -43,12 +43,12 @@ impl Client {
         }
     }
 
-    /// Streams the file at `target` to `out`. One attempt; how large it may get is for `out` to say.
+    /// Streams the file at `target` to `out`. One attempt; `out` limits the size.
     pub fn download(&self, target: &Target, out: &mut dyn Write, progress: Progress) -> Result<(), DownloadError> {
         let failed = |source: ureq::Error| self.no_answer(target, source);
         let request = self.request(target).body(()).map_err(|error| failed(error.into()))?;
         let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
-        // No limit of the whole: logs and images are large, and networks slow.
+        // No total time limit: logs and images are large, and networks slow.
         let request = request.timeout_recv_response(Some(self.answer_timeout)).timeout_recv_body(None).build();
         let mut response = self.agent.run(request).map_err(failed)?;
         if !response.status().is_success() {
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// Copies what comes from a server, and tells how far it is.
+/// Copies what a server sends, and reports progress.
 pub fn copy(
     path: &str,
     mut from: impl Read,

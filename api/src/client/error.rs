@@ -1,10 +1,10 @@
-//! How calls fail.
+//! Errors of calls.
 
 use crate::{ApiError, InfraError, Transience, http::HttpConfigError};
 use std::{io::Read, time::Duration};
 use ureq::http::Method;
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The client can't be set up.
@@ -24,13 +24,13 @@ pub enum ClientError {
         status: u16,
         /// Its reason, cut to a line.
         message: String,
-        /// The pause that it asks for before another attempt.
+        /// The requested pause before another attempt.
         retry_after: Option<Duration>,
     },
     #[error("{method} {path}: no answer from {url}")]
     Transport { method: Method, path: String, url: String, source: Box<ureq::Error> },
-    /// An answer that is not what the API promises.
-    #[error("{method} {path}: the answer can't be read as {what} ({len} bytes, starting '{start}')")]
+    /// An answer that does not follow the API.
+    #[error("{method} {path}: cannot parse the answer as {what} ({len} bytes, starting '{start}')")]
     Decode {
         method: Method,
         path: String,
@@ -43,7 +43,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The HTTP status, when the service gave one.
+    /// The HTTP status, if the service answered.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
@@ -51,7 +51,7 @@ impl ClientError {
         }
     }
 
-    /// The pause that the service asks for.
+    /// The pause that the service requests.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
@@ -71,7 +71,7 @@ impl ClientError {
     }
 }
 
-/// The reason inside either error body, or the start of whatever came instead (a proxy's HTML page, say).
+/// The reason in either error body, or the start of any other content (such as a proxy's HTML page).
 pub fn refusal_text(body: &[u8]) -> String {
     if let Ok(error) = serde_json::from_slice::<ApiError>(body) {
         return error.reason;
@@ -84,7 +84,7 @@ pub fn refusal_text(body: &[u8]) -> String {
 
 pub(super) fn one_line(bytes: &[u8], max_chars: usize) -> String {
     let mut start = Vec::new();
-    // A char is at most four bytes; a cut one at the end becomes a replacement character.
+    // A char has at most four bytes; one cut at the end becomes a replacement character.
     let max_bytes = u64::try_from(max_chars.saturating_mul(4)).unwrap_or(u64::MAX);
     let _ = bytes.take(max_bytes).read_to_end(&mut start);
     String::from_utf8_lossy(&start).chars().map(|c| if c.is_control() { ' ' } else { c }).take(max_chars).collect()

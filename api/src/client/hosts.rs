@@ -1,4 +1,4 @@
-//! What agent and installer tell of their host, and what users set of one.
+//! Requests of agent and installer about their host, and users' settings of hosts.
 
 use super::{Client, error::ClientError};
 use crate::endpoint::{
@@ -20,7 +20,7 @@ impl Client {
         self.exchange(&REGISTER_HOST.at(&[&infra_env]), params)
     }
 
-    /// Asks for instructions, with our clock for the service's skew check.
+    /// Polls for instructions, with our clock for the service's skew check.
     pub fn next_steps(&self, infra_env: InfraEnvId, host: HostId) -> Result<Steps, ClientError> {
         self.get(&GET_NEXT_STEPS.at(&[&infra_env, &host]).with("timestamp", Timestamp::now().unix_seconds()))
     }
@@ -40,7 +40,7 @@ impl Client {
         self.put(&UPDATE_HOST_PROGRESS.at(&[&infra_env, &host]), progress)
     }
 
-    /// Reports how far the host's logs are.
+    /// Reports the progress of the host's logs.
     pub fn put_logs_progress(&self, infra_env: InfraEnvId, host: HostId, state: LogsState) -> Result<(), ClientError> {
         let body = serde_json::json!({ "logs_state": state });
         self.put(&UPDATE_HOST_LOGS_PROGRESS.at(&[&infra_env, &host]), &body)

@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-/// An upload of which nothing is taken for so long has failed.
+/// An upload without progress for this long has failed.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for the service to put an upload away and say so.
+/// Time for the service to store an upload and answer.
 const STORE_TIMEOUT: Duration = Duration::from_secs(180);
 
 impl Client {
-    /// Uploads a host's logs. The archive is read from what `open` gives, once for each attempt, and never held whole: its
-    /// length need not be known. A reader that fails ends the attempt, and the service keeps nothing of it.
+    /// Uploads a host's logs. The archive is read from `open`'s result, once per attempt, and never held in memory: its length may
+    /// be unknown. A reader that fails ends the attempt, and the service discards it.
     pub fn upload_host_logs<R: Read + 'static>(
         &self,
         cluster: ClusterId,
@@ -59,7 +59,7 @@ impl Client {
             let request = request.body(ureq::SendBody::from_owned_reader(body));
             let request = request.map_err(|error| failed(error.into()))?;
             let request = self.agent.configure_request(request).max_redirects(0).max_redirects_will_error(false);
-            // No limit of the whole: a slow network is no failure, one that takes nothing is.
+            // No total time limit: a slow network is not a failure, a stalled one is.
             let request = request.timeout_per_write(Some(STALL_TIMEOUT)).timeout_recv_response(Some(STORE_TIMEOUT));
             let mut response = self.agent.run(request.build()).map_err(failed)?;
             self.answer(target, &mut response).map(drop)

@@ -1,5 +1,5 @@
-//! What is baked in: the program, its units, its configuration; as an Ignition config for live systems that are there already, or as
-//! files of a root that is built.
+//! What is baked in: the program, its units, its configuration; as an Ignition config for existing live systems, or as files of a
+//! root file system in the making.
 
 use super::manifest::{FileFacts, ProgramFacts};
 use super::program::{Machine, Program};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Where the program is on a live host whose /usr is read-only.
 pub(crate) const LIVE_PROGRAM: &str = "/usr/local/bin/landfall";
-/// Where it is in a root that is built.
+/// Where it is in a root file system in the making.
 const ROOT_PROGRAM: &str = "/usr/bin/landfall";
 const CA_PATH: &str = "/etc/landfall/ca.pem";
 const CONFIG_PATH: &str = "/etc/landfall/agent.toml";
@@ -30,26 +30,26 @@ const STATUS_UNIT: (&str, &str) =
 /// Why there is no overlay.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// The agent's settings can't be written.
+    /// The agent's settings are invalid.
     #[error("the agent's settings")]
     Settings(#[from] BuildError),
-    #[error("Ignition would not take what is to be baked in: {0}")]
+    #[error("Ignition would refuse the config to bake in: {0}")]
     Config(String),
-    /// It is no member of an archive.
+    /// It can't be a member of an archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// It is for another machine.
     #[error(
-        "the program is for {program}, and the live system for {base}; --binary FILE names the landfall for {base}"
+        "the program is for {program}, but the live system for {base}: give the landfall for {base} with --binary FILE"
     )]
     Machine { program: Machine, base: Machine },
 }
 
-/// Where the agent reports to.
+/// The service that the agent reports to.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub url: String,
-    /// Environment hosts are discovered in.
+    /// Infra-env in which hosts are discovered.
     pub infra_env_id: InfraEnvId,
     /// Sent with every request.
     pub token: Option<Secret>,
@@ -59,21 +59,21 @@ pub struct Service {
 #[derive(Clone, Debug)]
 pub struct Ingredients {
     pub program: Program,
-    /// Whether the agent starts at boot, if anything tells it of a service.
+    /// Whether the agent starts at boot, if it knows a service.
     pub agent: bool,
-    /// Tells it so.
+    /// Its service.
     pub service: Option<Service>,
-    /// Certificates that the service's own is checked against, PEM.
+    /// CA certificates that verify the service's certificate, PEM.
     pub ca_pem: Option<String>,
     /// The agent's configuration file.
     pub agent_toml: Option<Vec<u8>>,
     /// A rack's plan: names below its directory, contents.
     pub rendezvous: BTreeMap<String, Vec<u8>>,
-    /// What else `landfall serve --rendezvous` is told.
+    /// Further options of `landfall serve --rendezvous`.
     pub rendezvous_options: Option<String>,
 }
 
-/// A file on the live host, the program's aside. Secrets may be in it, so `Debug` shows none of it.
+/// A file on the live host, other than the program. It may contain secrets, so `Debug` hides its content.
 struct Entry {
     path: String,
     mode: u32,
@@ -123,14 +123,14 @@ impl Content {
             add(RENDEZVOUS_ENV, 0o600, environment.into_text().into_bytes());
         }
         order::sort_by(&mut entries, |a, b| a.path.cmp(&b.path));
-        // With the agent also without a plan, which may come with the config of the ISO's embed area.
+        // With the agent even without a plan, which may come with the config in the ISO's embed area.
         let served = agent || has_plan;
         let units = [(agent, AGENT_UNIT), (served, SERVE_UNIT), (served, STATUS_UNIT)];
         let units = units.into_iter().filter(|(wanted, _)| *wanted).map(|(_, unit)| unit).collect();
         Ok(Self { program, entries, units, service_url, rendezvous: has_plan })
     }
 
-    /// Refuses a program for another processor than `base`, where that is known.
+    /// Refuses a program for another processor than `base`, if that is known.
     pub(crate) fn check_machine(&self, base: Option<Machine>) -> Result<(), ContentError> {
         match base {
             Some(base) if base != self.program.machine => {
@@ -140,7 +140,7 @@ impl Content {
         }
     }
 
-    /// The Ignition config that writes it all to places that can be written to; spec 3.2.0, the oldest that has all it needs.
+    /// The Ignition config that writes it all to writable places; spec 3.2.0, the oldest with all it needs.
     pub fn config(&self) -> Result<Vec<u8>, ContentError> {
         let mut config = Document::default();
         config.ignition.version = Version::V3_2.name().into();
@@ -192,7 +192,7 @@ impl Content {
         ProgramFacts { version: version.clone(), architecture: machine.name().to_owned(), sha256: sha256.clone() }
     }
 
-    /// What is on the live host, sorted by path.
+    /// The files on the live host, sorted by path.
     pub(crate) fn file_facts(&self) -> Vec<FileFacts> {
         let facts = |path: &str, mode: u32, bytes: &[u8], sha256: String| FileFacts {
             path: path.to_owned(),
@@ -214,7 +214,7 @@ impl Content {
         self.units.iter().map(|(name, _)| (*name).to_owned()).collect()
     }
 
-    /// The service's URL, as it may be shown.
+    /// The service's URL without secrets.
     pub fn service_url(&self) -> Option<&str> {
         self.service_url.as_deref()
     }

@@ -1,4 +1,4 @@
-//! What is baked in, from the command line and the files it names.
+//! What to bake in, from the command line and the files it names.
 
 use super::content::{Content, Ingredients, Service};
 use super::program::{self, Program};
@@ -9,44 +9,44 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A rack's plan has less; it is held in memory and ends in every machine's.
+/// Maximum size of a rack plan, which is held in memory here and on every machine.
 const MAX_PLAN_BYTES: u64 = 64 << 20;
-/// So has each other file.
+/// Maximum size of any other file.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Directories in a plan's directory.
+/// Maximum depth of a plan's directory.
 const MAX_DEPTH: usize = 8;
 
-/// What goes in. Without any of it: the running program and its units, for hosts that learn of their service from kernel arguments,
-/// from firmware, or from an Ignition config embedded later.
+/// What to bake in. By default the running program and its units, for hosts that get their service from kernel arguments, firmware,
+/// or an Ignition config embedded later.
 #[derive(Debug, Default, Args)]
 pub struct OverlayOptions {
-    /// The static landfall for the live system's processor [default: the
+    /// Static landfall for the live system's processor [default: the
     /// landfall-host installed with this program, else this program; with
     /// --rendezvous always this program]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Service that agents report to
+    /// URL of the service that agents report to
     #[arg(long, value_name = "URL", requires = "infra_env_id")]
     url: Option<String>,
     /// Infra-env in which hosts are discovered
     #[arg(long, value_name = "UUID", requires = "url")]
     infra_env_id: Option<InfraEnvId>,
-    /// File with the token that agents send along
+    /// File with the agents' token
     #[arg(long, value_name = "FILE", requires = "url")]
     token_file: Option<PathBuf>,
-    /// Certificates (PEM) that the service's own is checked against
+    /// CA certificates (PEM) that verify the service's certificate
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// The agent's configuration, for /etc/landfall/agent.toml
+    /// Agent configuration, for /etc/landfall/agent.toml
     #[arg(long, value_name = "agent.toml", conflicts_with = "no_agent")]
     config: Option<PathBuf>,
     /// Directory with the plan of a rack with nothing else around: see `landfall serve --help`
     #[arg(long, value_name = "DIR")]
     rendezvous: Option<PathBuf>,
-    /// What else the rendezvous host's `landfall serve` is told
+    /// Further options of the rendezvous host's `landfall serve`
     #[arg(long, value_name = "TEXT", requires = "rendezvous")]
     rendezvous_options: Option<String>,
-    /// The program only: no agent starts at boot
+    /// Bake in the program without starting an agent at boot
     #[arg(long, conflicts_with = "url")]
     no_agent: bool,
 }
@@ -64,7 +64,7 @@ impl OverlayOptions {
             && !no_agent
     }
 
-    /// Reads what they name. The rendezvous host of a plan installs the image at `image` on the live host, unless told of another.
+    /// Reads the named files. A plan's rendezvous host installs the image at `image` on the live host, unless the options name one.
     pub fn read(self, image: Option<&str>) -> anyhow::Result<Content> {
         let service = match (self.url, self.infra_env_id) {
             (Some(url), Some(infra_env_id)) => {
@@ -83,12 +83,12 @@ impl OverlayOptions {
                 *options = format!("--image {image} {options}").trim_end().to_owned();
             }
         }
-        // One of the machines of a plan serves the others.
+        // One machine of a plan serves the others.
         let serves = !rendezvous.is_empty();
         let program = Program::read(self.binary.as_deref().or(serves.then_some(Path::new(program::RUNNING))))?;
         ensure!(
             !serves || program.has_service,
-            "the program has no service, and a machine of the plan must serve the others; --binary FILE names the whole landfall"
+            "the plan needs a program with the service, which this one lacks: give the full landfall with --binary FILE"
         );
         Ok(Content::new(Ingredients {
             program,
@@ -103,27 +103,27 @@ impl OverlayOptions {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let failed = || format!("{} can't be read", path.display());
+    let failed = || format!("cannot read {}", path.display());
     let len = fs::metadata(path).with_context(failed)?.len();
-    ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes, and at most {MAX_FILE_BYTES} are taken", path.display());
+    ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes; the limit is {MAX_FILE_BYTES}", path.display());
     fs::read(path).with_context(failed)
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read(path)?).ok().with_context(|| format!("{} is not text in UTF-8", path.display()))
+    String::from_utf8(read(path)?).ok().with_context(|| format!("{} is not UTF-8 text", path.display()))
 }
 
 fn token(path: &Path) -> anyhow::Result<Secret> {
     let text = text(path)?;
     let token = text.trim();
-    ensure!(!token.is_empty(), "there is no token in {}: the file is empty", path.display());
+    ensure!(!token.is_empty(), "{} has no token: the file is empty", path.display());
     Ok(Secret::new(token))
 }
 
 fn certificates(path: &Path) -> anyhow::Result<String> {
     let text = text(path)?;
     let expected = "-----BEGIN CERTIFICATE-----";
-    ensure!(text.contains(expected), "{} holds no certificates in PEM: no line is {expected}", path.display());
+    ensure!(text.contains(expected), "{} has no PEM certificate: no line is {expected}", path.display());
     Ok(text)
 }
 
@@ -133,30 +133,29 @@ fn plan(directory: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut total = 0;
     let mut open = vec![(directory.to_owned(), String::new(), 0)];
     while let Some((path, prefix, depth)) = open.pop() {
-        let failed = || format!("{} can't be read", path.display());
+        let failed = || format!("cannot read {}", path.display());
         for entry in fs::read_dir(&path).with_context(failed)? {
             let entry = entry.with_context(failed)?;
             let name = entry.file_name().into_string().ok();
             let name = name.with_context(|| format!("the name of {} is not UTF-8", entry.path().display()))?;
-            // As a link leads, for those who keep secrets elsewhere.
-            let meta =
-                fs::metadata(entry.path()).with_context(|| format!("{} can't be read", entry.path().display()))?;
+            // Follows links, since secrets may be stored elsewhere.
+            let meta = fs::metadata(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
             if meta.is_dir() {
-                ensure!(depth < MAX_DEPTH, "{} is more than {MAX_DEPTH} directories deep", entry.path().display());
+                ensure!(
+                    depth < MAX_DEPTH,
+                    "{} is nested more than {MAX_DEPTH} directories deep",
+                    entry.path().display()
+                );
                 open.push((entry.path(), format!("{prefix}{name}/"), depth + 1));
                 continue;
             }
             total += meta.len();
-            ensure!(
-                total <= MAX_PLAN_BYTES,
-                "the files in {} have more than {MAX_PLAN_BYTES} bytes",
-                directory.display()
-            );
+            ensure!(total <= MAX_PLAN_BYTES, "the files in {} exceed {MAX_PLAN_BYTES} bytes", directory.display());
             files.insert(format!("{prefix}{name}"), read(&entry.path())?);
         }
     }
     if files.is_empty() {
-        bail!("there is no plan in {}: the directory is empty", directory.display());
+        bail!("{} has no plan: the directory is empty", directory.display());
     }
     Ok(files)
 }

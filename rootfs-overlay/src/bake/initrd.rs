@@ -1,4 +1,4 @@
-//! Baking into an initrd that boots from the network.
+//! Bakes into an initrd for network boot.
 
 use super::content::Content;
 use super::manifest::Manifest;
@@ -43,7 +43,7 @@ impl InitrdFile {
         };
         let start = read(0, len.min(6))?;
         if !MAGICS.iter().any(|magic| start.starts_with(magic)) {
-            let what = "it starts as no initrd does; `iso bake` is for ISO images".to_owned();
+            let what = "it does not start like an initrd; for an ISO image use `iso bake`".to_owned();
             return Err(BakeError::Base { path: path.to_owned(), what });
         }
         let window = len.min(WINDOW_BYTES);
@@ -51,12 +51,12 @@ impl InitrdFile {
         Ok(Self { path: path.to_owned(), file, len, found })
     }
 
-    /// What it carries.
+    /// What is baked in.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.found.as_ref().map(|found| &found.manifest)
     }
 
-    /// Length of the initrd before anything was baked in, with what was appended later.
+    /// Length of the initrd without what was baked in, but with what was appended later.
     pub fn base_bytes(&self) -> u64 {
         let (base, later) = self.parts();
         base + later.map_or(0, |(_, len)| len)
@@ -73,7 +73,7 @@ impl InitrdFile {
         }
     }
 
-    /// The initrd as it was, with what was appended later.
+    /// The original initrd, with what was appended later.
     pub fn removed(&self) -> Result<Vec<Piece<'_>>, BakeError> {
         if self.found.is_none() {
             return Err(BakeError::Absent { path: self.path.clone() });
@@ -87,7 +87,7 @@ impl InitrdFile {
         Ok(pieces)
     }
 
-    /// The initrd with `content` in it, in the place of what was baked in before.
+    /// The initrd with `content`, which replaces what was baked in before.
     pub fn baked(&self, content: &Content) -> Result<Vec<Piece<'_>>, BakeError> {
         let (base, later) = self.parts();
         let archive = segment::config_archive(&content.config()?)?;

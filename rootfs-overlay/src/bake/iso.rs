@@ -1,8 +1,8 @@
-//! Baking into an ISO: the initrd is copied to the image's end with the segment behind it, and the directory records that named the
-//! old one name the new one. No boot loader's configuration need be understood, as all of them look files up.
+//! Bakes into an ISO: the initrd is copied to the image's end, followed by the segment, and the directory records of the old one
+//! point to the new one. Boot loaders' configurations need no change, as they all look files up by name.
 //!
-//! All bytes of the base stay where they are, but for those records, the volume's length and the partition tables; what these were
-//! is in the manifest, so that the base comes back byte for byte.
+//! All bytes of the base stay in place, except for those records, the volume's length and the partition tables. The manifest holds
+//! their old content, so that the base can be restored byte for byte.
 
 use super::content::Content;
 use super::manifest::{Change, ImageFacts, IsoBase, Manifest};
@@ -24,10 +24,10 @@ const INITRD: &str = "images/pxeboot/initrd.img";
 const KERNEL: &str = "images/pxeboot/vmlinuz";
 /// IBM Z boots this copy of kernel and initrd, not the files.
 const IBM_Z_BOOT: &str = "images/cdboot.img";
-/// Enough of a kernel to know what it is for.
+/// Bytes of a kernel that show its processor.
 const KERNEL_START_BYTES: u64 = 64 << 10;
 
-/// What the kernel of the live ISO at `path` is for; none where it has none that is known.
+/// The processor of the kernel in the live ISO at `path`, if known.
 pub fn processor(path: &Path) -> Result<Option<Machine>, BakeError> {
     let failed = |source| BakeError::Iso { path: path.to_owned(), source };
     let file = File::open(path).map_err(|source| BakeError::Read { path: path.to_owned(), source })?;
@@ -49,9 +49,9 @@ pub struct IsoFile {
     path: PathBuf,
     file: File,
     found: Option<Found>,
-    /// As it was before anything was baked in.
+    /// As before anything was baked in.
     base: PatchedImage,
-    /// What makes that of the file's first bytes.
+    /// Restores that from the file's first bytes.
     undo: Vec<Patch>,
 }
 
@@ -69,8 +69,7 @@ impl IsoFile {
         let mut undo = Vec::new();
         let mut len = u64::MAX;
         if let Some(iso) = found.as_ref().and_then(|found| found.manifest.iso.as_ref()) {
-            let damaged =
-                segment::SegmentError::Damaged { what: "the bytes to be put back are not hexadecimal digits" };
+            let damaged = segment::SegmentError::Damaged { what: "the bytes to restore are not hexadecimal" };
             undo = iso.undo.iter().map(Change::patch).collect::<Option<_>>().ok_or(damaged)?;
             order::sort_by_key(&mut undo, |patch| patch.offset);
             len = iso.bytes;
@@ -79,7 +78,7 @@ impl IsoFile {
         Ok(Self { path: path.to_owned(), file, found, base, undo })
     }
 
-    /// What it carries.
+    /// What is baked in.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.found.as_ref().map(|found| &found.manifest)
     }
@@ -89,7 +88,7 @@ impl IsoFile {
         self.base.len()
     }
 
-    /// The image as it was.
+    /// The original image.
     pub fn removed(&self) -> Result<Vec<Piece<'_>>, BakeError> {
         if self.manifest().is_none_or(|manifest| manifest.iso.is_none()) {
             return Err(BakeError::Absent { path: self.path.clone() });
@@ -97,7 +96,7 @@ impl IsoFile {
         Ok(patched(&self.file, self.base.len(), self.undo.clone()))
     }
 
-    /// The image with `content` in it, and `image` beside it, in the place of what was baked in before.
+    /// The image with `content` in it and `image` beside it, which replace what was baked in before.
     pub fn baked<'a>(&'a self, content: &Content, image: Option<&'a OsImage>) -> Result<Vec<Piece<'a>>, BakeError> {
         let failed = |source| BakeError::Iso { path: self.path.clone(), source };
         let mut iso = Iso::open(BufReader::new(self.base.reader())).map_err(failed)?;
@@ -109,7 +108,7 @@ impl IsoFile {
             let found = iso.places(&tree, initrd).map_err(failed)?;
             if let (Some(_), Some(template)) = (image, found.first()) {
                 let slot = Slot::find(&mut iso, &tree, *template).map_err(failed)?;
-                let slot = slot.map_err(|what| self.no(&format!("there is no place for the OS image: {what}")))?;
+                let slot = slot.map_err(|what| self.no(&format!("cannot add the OS image: {what}")))?;
                 slots.push(slot);
             }
             places.extend(found);
@@ -121,11 +120,12 @@ impl IsoFile {
         let image_len = image.map_or(0, |image| image.len);
         let layout = Layout { base_bytes: self.base.len(), places, descriptors, tables, slots, image_len };
 
-        // What is changed is the same wherever things go, so what it was is known before.
+        // The changed places don't depend on where things go, so their old content is known beforehand.
         let (patches, _) = layout.changes(self, 0)?;
         let undo = patches.iter().map(|patch| {
             let len = u64::try_from(patch.bytes.len()).unwrap_or_default();
-            let bytes = self.bytes(patch.offset, len).ok_or_else(|| self.no("it ends before its records do"))?;
+            let bytes =
+                self.bytes(patch.offset, len).ok_or_else(|| self.no("it ends before the end of its records"))?;
             Ok(Change::undoing(&Patch { offset: patch.offset, bytes }))
         });
         let before = IsoBase { bytes: self.base.len(), undo: undo.collect::<Result<_, BakeError>>()? };
@@ -151,13 +151,13 @@ impl IsoFile {
         Ok(pieces)
     }
 
-    /// Where the initrd is, if the image is one to bake `content` into.
+    /// Where the initrd is, if `content` can be baked into the image.
     fn check(&self, iso: &mut Iso<BufReader<Reader<'_>>>, content: &Content) -> Result<Extent, BakeError> {
         let failed = |source| BakeError::Iso { path: self.path.clone(), source };
         if iso.find_optional(IBM_Z_BOOT).map_err(failed)?.is_some() {
             return Err(self.no(
-                "it boots IBM Z from images/cdboot.img, which has a copy of the initrd inside; take images/initrd.img \
-                 out of it and use `pxe bake`",
+                "it boots IBM Z from images/cdboot.img, which contains a copy of the initrd: extract images/initrd.img \
+                 and use `pxe bake`",
             ));
         }
         if let Some(start) = kernel_start(iso).map_err(failed)? {
@@ -166,7 +166,7 @@ impl IsoFile {
         initrd(iso, &self.path)
     }
 
-    /// Bytes of the base; none where it has fewer.
+    /// Bytes of the base; `None` if it has fewer.
     fn bytes(&self, offset: u64, len: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(len).ok()?];
         let mut at = 0;
@@ -180,7 +180,7 @@ impl IsoFile {
         Some(bytes)
     }
 
-    /// A part of the base, as nothing was changed in it.
+    /// A part of the base that no change touches.
     fn part(&self, extent: Extent) -> Result<Option<Piece<'_>>, BakeError> {
         let Extent { offset, len } = extent;
         let end = extent.end();
@@ -188,7 +188,7 @@ impl IsoFile {
             patch.offset < end && patch.offset + u64::try_from(patch.bytes.len()).unwrap_or_default() > offset
         });
         if is_changed {
-            return Err(self.no("what was changed in it when it was baked lies in its initrd; the image is damaged"));
+            return Err(self.no("a change recorded by baking overlaps its initrd: the image is damaged"));
         }
         Ok(Some(Piece::Copy { file: &self.file, offset, len }))
     }
@@ -203,7 +203,7 @@ fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Re
         Ok(extent) => Ok(extent),
         Err(error) if error.is_absence() => Err(BakeError::Base {
             path: path.to_owned(),
-            what: format!("there is no {INITRD} in it, so it is not a CoreOS-style live ISO"),
+            what: format!("it has no {INITRD}, so it is not a CoreOS-style live ISO"),
         }),
         Err(source) => Err(BakeError::Iso { path: path.to_owned(), source }),
     }
@@ -220,12 +220,12 @@ struct Layout {
 }
 
 impl Layout {
-    /// Where the new initrd starts.
+    /// Start of the new initrd.
     fn start(&self) -> u64 {
         self.base_bytes.next_multiple_of(SECTOR_BYTES)
     }
 
-    /// Where the OS image starts.
+    /// Start of the OS image.
     fn image_start(&self, initrd_bytes: u64) -> u64 {
         (self.start() + initrd_bytes).next_multiple_of(SECTOR_BYTES)
     }
@@ -239,15 +239,13 @@ impl Layout {
         (self.volume_end(initrd_bytes) + self.tables.tail_bytes()).next_multiple_of(SECTOR_BYTES)
     }
 
-    /// The changes of the base for a new initrd of so many bytes, sorted, and what comes last. Places and lengths of the changes are
-    /// the same for any number.
+    /// The changes of the base for a new initrd of this size, sorted, and what comes last. Places and lengths of the changes don't
+    /// depend on the size.
     fn changes(&self, iso: &IsoFile, initrd_bytes: u64) -> Result<(Vec<Patch>, Vec<u8>), BakeError> {
         let sector = |offset: u64| u32::try_from(offset / SECTOR_BYTES).ok();
         let numbers = (sector(self.start()), u32::try_from(initrd_bytes).ok(), sector(self.volume_end(initrd_bytes)));
         let (Some(address), Some(length), Some(sectors)) = numbers else {
-            return Err(
-                iso.no("with what is to be baked in, initrd or image become too large for ISO 9660 (4 GiB, 8 TiB)")
-            );
+            return Err(iso.no("the result exceeds the limits of ISO 9660 (4 GiB for the initrd, 8 TiB for the image)"));
         };
         let (mut patches, tail) = self.tables.grow(self.volume_end(initrd_bytes), self.len(initrd_bytes));
         for place in &self.places {
@@ -265,7 +263,7 @@ impl Layout {
             _ => false,
         });
         if overlap {
-            return Err(iso.no("its directories and partition tables lie over each other"));
+            return Err(iso.no("its directories and partition tables overlap"));
         }
         Ok((patches, tail))
     }

@@ -1,9 +1,9 @@
-//! What a segment says of itself, as JSON: for `--check`, for a second bake, and to take it out again.
+//! The manifest of a segment, as JSON: for `--check`, for a second bake, and for removal.
 
 use crate::Patch;
 use serde::{Deserialize, Serialize};
 
-/// The one version of the manifest there is. Readers refuse others.
+/// The only version of the manifest. Readers refuse others.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// Content of `etc/landfall/baked.json`.
@@ -14,7 +14,7 @@ pub struct Manifest {
     /// Version of the Landfall that baked.
     pub landfall_version: String,
     pub program: ProgramFacts,
-    /// All files on the live host, the program's among them, sorted by path.
+    /// All files on the live host, including the program, sorted by path.
     pub files: Vec<FileFacts>,
     /// Units that are enabled, sorted.
     pub units: Vec<String>,
@@ -24,17 +24,17 @@ pub struct Manifest {
     pub rendezvous: bool,
     /// An OS image beside the live system, on an ISO.
     pub image: Option<ImageFacts>,
-    /// The initrd without the segment has so many bytes.
+    /// Length of the initrd without the segment.
     pub initrd_bytes: u64,
-    /// What an ISO was before.
+    /// The original ISO.
     pub iso: Option<IsoBase>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramFacts {
-    /// Version of Landfall it says it is.
+    /// The version of Landfall it claims.
     pub version: Option<String>,
-    /// Processor, as `uname -m` says it.
+    /// Processor, as `uname -m` prints it.
     pub architecture: String,
     /// Of its bytes, hexadecimal.
     pub sha256: String,
@@ -65,7 +65,7 @@ pub struct ImageFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IsoBase {
     pub bytes: u64,
-    /// The bytes that were changed in it, as they were.
+    /// The original bytes that were changed.
     pub undo: Vec<Change>,
 }
 
@@ -79,12 +79,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// What puts `patch` back.
+    /// The undo of `patch`.
     pub(crate) fn undoing(patch: &Patch) -> Self {
         Self { offset: patch.offset, bytes: kernel::hex::lower(&patch.bytes) }
     }
 
-    /// The patch; none if the digits are none.
+    /// The patch; `None` if its digits are not hexadecimal.
     pub fn patch(&self) -> Option<Patch> {
         let digits = self.bytes.as_bytes().chunks(2).map(|pair| match pair {
             [high, low] => {

@@ -1,9 +1,9 @@
-//! Baking: the overlay put into a live system that is there already, without unpacking its root file system.
+//! Baking: puts the overlay into an existing live system, without unpacking its root file system.
 //!
-//! `/usr` of a CoreOS-style live system is a read-only squashfs, so files get into it as everything does: by Ignition. The initrd
-//! gets a further archive with a fragment for `/usr/lib/ignition/base.d`, which Ignition merges below the config of the embed area.
-//! [`content`] says what that fragment writes, [`segment`] how the archive lies at the initrd's end, [`iso`] how an ISO is made to
-//! name the longer initrd, [`initrd`] does the same for a file of its own.
+//! `/usr` of a CoreOS-style live system is a read-only squashfs, so files are added by Ignition. The initrd gets another archive
+//! with a fragment for `/usr/lib/ignition/base.d`, which Ignition merges below the config of the embed area. [`content`] is what
+//! that fragment writes, [`segment`] the archive at the initrd's end; [`iso`] makes an ISO use the longer initrd, [`initrd`] does
+//! the same for a separate initrd.
 
 pub mod content;
 mod ingredients;
@@ -27,22 +27,22 @@ use segment::SegmentError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why nothing is baked.
+/// Why baking failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BakeError {
     /// A file can't be read.
-    #[error("{} can't be read", path.display())]
+    #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A base can't be looked into.
-    #[error("{} is not an image to bake into", path.display())]
+    /// A base can't be parsed.
+    #[error("{} is not an image for baking", path.display())]
     Iso { path: PathBuf, source: crate::iso9660::IsoError },
-    #[error("{} can't be baked into: {what}", path.display())]
+    #[error("cannot bake into {}: {what}", path.display())]
     Base {
         path: PathBuf,
         /// Why not, and what to do.
         what: String,
     },
-    /// What it was before can't be told.
+    /// The original can't be restored.
     #[error(transparent)]
     Patch(#[from] crate::PatchError),
     #[error(transparent)]
@@ -51,13 +51,13 @@ pub enum BakeError {
     Content(#[from] ContentError),
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    #[error("{} carries nothing that was baked in", path.display())]
+    #[error("nothing was baked into {}", path.display())]
     Absent { path: PathBuf },
     #[error(transparent)]
     Output(#[from] crate::output::OutputError),
 }
 
-/// What a segment of `content` says of itself.
+/// The manifest of a segment of `content`.
 fn manifest(content: &Content, initrd_bytes: u64, image: Option<ImageFacts>, iso: Option<IsoBase>) -> Manifest {
     Manifest {
         schema_version: SCHEMA_VERSION,

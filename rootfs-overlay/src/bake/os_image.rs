@@ -1,4 +1,4 @@
-//! An OS image on the medium beside the live system: a further file at the image's end, with a record in `images`. Live systems mount
+//! An OS image on the medium beside the live system: another file at the image's end, with a record in `images`. Live systems mount
 //! the medium at `/run/media/iso`.
 
 use super::BakeError;
@@ -13,7 +13,7 @@ pub(crate) const LIVE_PATH: &str = "/run/media/iso/images/landfall.img";
 const DIRECTORY: &str = "images";
 const NAME: &str = "landfall.img";
 
-/// A file to put there.
+/// The file to add.
 #[derive(Debug)]
 pub struct OsImage {
     pub(super) file: File,
@@ -28,13 +28,13 @@ impl OsImage {
         let bytes = file.metadata().map_err(failed)?.len();
         let len = u32::try_from(bytes).map_err(|_| BakeError::Base {
             path: path.to_owned(),
-            what: format!("it has {bytes} bytes, and a file on an ISO at most {}; compress it", u32::MAX),
+            what: format!("it has {bytes} bytes; the limit for a file on an ISO is {}: compress it", u32::MAX),
         })?;
         Ok(Self { file, len })
     }
 }
 
-/// A place for a record of a file yet to be placed: the sector of a directory with room in it.
+/// A place for the record of a new file: a directory sector with room.
 #[derive(Debug)]
 pub(super) struct Slot {
     offset: u64,
@@ -45,8 +45,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Finds one in the directory `images` of a tree. The record is like that at `template`, another file's, but for name and place.
-    /// The error is what stands in its way.
+    /// Finds one in the directory `images` of a tree. The record copies that of another file at `template`, except for name and
+    /// place. The error says why there is none.
     pub(super) fn find<R: Read + Seek>(
         iso: &mut Iso<R>,
         tree: &Tree,
@@ -57,7 +57,7 @@ impl Slot {
             false => name.to_ascii_uppercase().into_bytes(),
         };
         let Some(directory) = directory(iso, &tree.root, &name(DIRECTORY))? else {
-            return Ok(Err(format!("there is no directory {DIRECTORY} in it")));
+            return Ok(Err(format!("it has no directory {DIRECTORY}")));
         };
         let template = bytes(iso, template)?;
         let record = record(&template, &name(&format!("{NAME};1")));
@@ -70,7 +70,7 @@ impl Slot {
         for (offset, _) in iso.records(&directory)? {
             let other = bytes(iso, offset)?;
             if identifier(&other) == wanted {
-                return Ok(Err(format!("there is a {DIRECTORY}/{NAME} in it already")));
+                return Ok(Err(format!("it already has a {DIRECTORY}/{NAME}")));
             }
             let is_dot = matches!(identifier(&other), [0 | 1]);
             if is_dot || identifier(&other) < &wanted[..] {
@@ -78,17 +78,14 @@ impl Slot {
             }
         }
         let Some(after) = after else { return Ok(Err(format!("its directory {DIRECTORY} is damaged"))) };
-        // The end of a record that fills its sector is the next one's start, and has no room either.
+        // A record that fills its sector ends at the next sector's start, without room.
         let offset = (after - 1) / SECTOR_BYTES * SECTOR_BYTES;
         let sector = iso.read(Extent { offset, len: SECTOR_BYTES })?;
         let used = used(&sector);
         let at = usize::try_from(after - offset).unwrap_or(usize::MAX);
         if at > used || used + record.len() > sector.len() {
             let room = sector.len() - used;
-            return Ok(Err(format!(
-                "its directory {DIRECTORY} has room for {room} bytes, and {} are needed",
-                record.len()
-            )));
+            return Ok(Err(format!("its directory {DIRECTORY} has room for {room} bytes, but needs {}", record.len())));
         }
         let mut changed = sector[..at].to_vec();
         changed.extend_from_slice(&record);
@@ -125,7 +122,7 @@ fn bytes<R: Read + Seek>(iso: &mut Iso<R>, offset: u64) -> Result<Vec<u8>, IsoEr
     iso.read(Extent { offset, len: length.first().copied().map_or(0, u64::from) })
 }
 
-/// Bytes of a sector that records take.
+/// Bytes used by records in a sector.
 fn used(sector: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = sector.get(at).map(|length| usize::from(*length)).filter(|length| *length > 0) {
@@ -140,7 +137,7 @@ fn identifier(record: &[u8]) -> &[u8] {
     record.get(33..33 + len).unwrap_or_default()
 }
 
-/// A record of another name, with the Rock Ridge attributes of `template` (SUSP 1.12 §4), if it has any.
+/// A record with another name, and the Rock Ridge attributes of `template` (SUSP 1.12 §4), if any.
 fn record(template: &[u8], name: &[u8]) -> Vec<u8> {
     let mut record = template.get(..32).unwrap_or_default().to_vec();
     record.resize(32, 0);
@@ -157,7 +154,7 @@ fn record(template: &[u8], name: &[u8]) -> Vec<u8> {
                 record.extend_from_slice(&[b'N', b'M', length, 1, 0]);
                 record.extend_from_slice(NAME.as_bytes());
             }
-            // Attributes and times; what goes on elsewhere does not.
+            // Attributes and times; not what continues elsewhere.
             b"PX" | b"TF" => record.extend_from_slice(entry),
             _ => {}
         }

@@ -1,18 +1,18 @@
-//! The partition tables of an ISO that is a disk image too (isohybrid): what lies behind it becomes part of the partition the ISO
-//! itself is, and the second GPT goes to the new end. Firmware and GRUB read no further than a partition's end.
+//! The partition tables of an ISO that is also a disk image (isohybrid): the ISO's partition grows over what is added, and the second
+//! GPT moves to the new end. Firmware and GRUB do not read past a partition's end.
 //!
-//! Tables that are damaged already are left as they are, so are others' partitions.
+//! Damaged tables and other partitions are left as they are.
 
 use crate::Patch;
 use kernel::bytes::{le32, le64};
 
-/// What all tables of ISOs count in.
+/// The block size of all tables on ISOs.
 const BLOCK_BYTES: u64 = 512;
-/// The partition of the ISO itself starts before this block; behind it there are only those in the ISO.
+/// The partition of the ISO itself starts before this block; later ones are inside the ISO.
 const FIRST_BLOCKS: u64 = 65;
 /// Padding and a second GPT may follow the ISO's partition.
 const SLACK_BYTES: u64 = 1 << 20;
-/// Larger entries or more of them are damage; xorriso makes 248 of 128 bytes.
+/// Larger or more entries are damage; xorriso writes 248 of 128 bytes.
 const MAX_ENTRIES_BYTES: u64 = 512 * 128;
 
 /// The tables of an image of `len` bytes.
@@ -43,7 +43,7 @@ struct Gpt {
 }
 
 impl Tables {
-    /// Reads them with `read` (offset, length), which returns nothing for what is not there.
+    /// Reads them with `read` (offset, length), which returns nothing past the end.
     pub(super) fn read(len: u64, read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Self {
         let covers = |first: u64, end_block: u64| {
             let end = end_block.saturating_mul(BLOCK_BYTES);
@@ -63,13 +63,13 @@ impl Tables {
         Self { len, mbr, gpt: Gpt::read(&read, covers) }
     }
 
-    /// Bytes that the second GPT takes at the image's end.
+    /// Length of the second GPT at the image's end.
     pub(crate) fn tail_bytes(&self) -> u64 {
         self.gpt.as_ref().map_or(0, |gpt| gpt.entries_bytes() + BLOCK_BYTES)
     }
 
-    /// The changes when the ISO grows to `data_bytes` and the image to `len` bytes: always of the same places. With them what comes
-    /// last in the image.
+    /// The changes when the ISO grows to `data_bytes` and the image to `len` bytes, always in the same places; and the image's last
+    /// bytes.
     pub(super) fn grow(&self, data_bytes: u64, len: u64) -> (Vec<Patch>, Vec<u8>) {
         debug_assert!(len >= self.len);
         let blocks = |bytes: u64| bytes / BLOCK_BYTES;

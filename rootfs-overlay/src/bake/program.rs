@@ -1,4 +1,4 @@
-//! The program that is baked in: what it is for, and whether it runs where there is nothing but itself.
+//! The program to bake in: its processor, and whether it runs on its own.
 
 use sha2::{Digest, Sha256};
 use std::{
@@ -7,16 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a program of ours says its version behind.
+/// The mark before the version in our programs.
 const MARK: &str = "landfall program, version ";
-/// The same of one that has the service; the package's `main.rs` has it in full.
+/// The same in programs with the service; the package's `main.rs` has it in full.
 const SERVICE_MARK: &str = "landfall with the service, version ";
-/// So that the mark and the version are one text in the file. Nothing else reads it.
+/// Makes the mark and the version one text in the file. Nothing else reads it.
 #[used]
 static VERSION: &str = concat!("landfall program, version ", env!("CARGO_PKG_VERSION"), "\n");
-/// A larger program is none of ours; in a config it takes a bit less than half.
+/// A larger program is not ours; in a config it takes a bit less than half.
 const MAX_BYTES: u64 = 512 << 20;
-/// The program that is running.
+/// The running program.
 pub(crate) const RUNNING: &str = "/proc/self/exe";
 /// Type of the program header that names a dynamic loader (elf(5)).
 const PT_INTERP: u32 = 3;
@@ -35,7 +35,7 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// As `uname -m` says it.
+    /// As `uname -m` prints it.
     pub fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// What a kernel image or a program is for, by its first bytes: ELF, PE (as UEFI starts it), or what boot loaders look for.
+    /// The processor of a kernel image or program, by its first bytes: ELF, PE (for UEFI), or the boot protocol's header.
     pub fn of_start(start: &[u8]) -> Option<Self> {
         if let Ok((machine, _)) = elf(start) {
             return Some(machine);
@@ -75,10 +75,10 @@ impl fmt::Display for Machine {
 /// Why a program can't be baked in.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    #[error("the program {} can't be read", path.display())]
+    #[error("cannot read the program {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// It would not start there.
-    #[error("{} can't be baked in: {what}; --binary FILE names the static landfall for the live system's processor", path.display())]
+    /// It would not start on the live system.
+    #[error("cannot bake in {}: {what}; give the static landfall for the live system's processor with --binary FILE", path.display())]
     Unfit { path: PathBuf, what: String },
 }
 
@@ -89,9 +89,9 @@ pub struct Program {
     pub bytes: Vec<u8>,
     /// What it runs on.
     pub machine: Machine,
-    /// The version of Landfall it says it is; none where it says nothing.
+    /// The version of Landfall in it, if any.
     pub version: Option<String>,
-    /// Whether it says that it has the service.
+    /// Whether it has the service.
     pub has_service: bool,
     /// Of the bytes, hexadecimal.
     pub sha256: String,
@@ -110,18 +110,18 @@ impl Program {
         let failed = |source| ProgramError::Read { path: path.to_owned(), source };
         let len_bytes = std::fs::metadata(path).map_err(failed)?.len();
         if len_bytes > MAX_BYTES {
-            let what = format!("it has {len_bytes} bytes, and at most {MAX_BYTES} are taken");
+            let what = format!("it has {len_bytes} bytes; the limit is {MAX_BYTES}");
             return Err(ProgramError::Unfit { path: path.to_owned(), what });
         }
         let bytes = std::fs::read(path).map_err(failed)?;
         Self::parse(bytes).map_err(|what| ProgramError::Unfit { path: path.to_owned(), what: what.to_owned() })
     }
 
-    /// The one of these bytes; the error is what is wrong with them.
+    /// The program with these bytes; the error says what is wrong with them.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, &'static str> {
         let (machine, is_static) = elf(&bytes)?;
         if !is_static {
-            return Err("it needs a dynamic loader and libraries, which the live system may not have");
+            return Err("it is dynamically linked, and the live system may lack its libraries");
         }
         let (version, has_service) = (version(&bytes, MARK), version(&bytes, SERVICE_MARK).is_some());
         let sha256 = kernel::hex::lower(Sha256::digest(&bytes));
@@ -129,11 +129,10 @@ impl Program {
     }
 }
 
-/// Where the host's program is installed, seen from the directory of the whole one.
+/// Where the host's program is installed, relative to the full program's directory.
 const HOST_PROGRAM: [&str; 2] = ["landfall-host", "../lib/landfall/landfall-host"];
 
-/// The program that goes into an image unless another is named: the host's, where it is installed with the one that is running,
-/// else that one itself.
+/// The default program for images: the host's, if installed with the running one, else the running one.
 pub fn for_images() -> PathBuf {
     let beside = || {
         let running = std::env::current_exe().ok()?;
@@ -143,7 +142,7 @@ pub fn for_images() -> PathBuf {
     beside().unwrap_or_else(|| RUNNING.into())
 }
 
-/// Whether it is a file that only `owner` or root can have put there: the directory may be anyone's.
+/// Whether it is a file that only `owner` or root can have created: the directory may be writable by any user.
 fn is_trusted(path: &Path, owner: u32) -> bool {
     path.symlink_metadata()
         .is_ok_and(|file| file.is_file() && (file.uid() == owner || file.uid() == 0) && file.mode() & 0o022 == 0)
@@ -155,14 +154,14 @@ fn elf(bytes: &[u8]) -> Result<(Machine, bool), &'static str> {
     let (is_little, machine) = match header {
         [0x7f, b'E', b'L', b'F', 2, 1, ..] => (true, [header[18], header[19]]),
         [0x7f, b'E', b'L', b'F', 2, 2, ..] => (false, [header[19], header[18]]),
-        _ => return Err("it is no 64-bit program in ELF format"),
+        _ => return Err("it is not a 64-bit ELF program"),
     };
     let machine = match (u16::from_le_bytes(machine), is_little) {
         (62, true) => Machine::X86_64,
         (183, true) => Machine::Aarch64,
         (21, true) => Machine::Ppc64le,
         (22, false) => Machine::S390x,
-        _ => return Err("it is for a processor that Landfall doesn't run on"),
+        _ => return Err("it is for a processor that Landfall does not support"),
     };
     let number = |at: usize, len: usize| {
         let mut digits = bytes.get(at..at.checked_add(len)?)?.to_vec();
@@ -171,7 +170,7 @@ fn elf(bytes: &[u8]) -> Result<(Machine, bool), &'static str> {
         }
         digits.iter().try_fold(0_usize, |value, digit| value.checked_mul(256)?.checked_add(usize::from(*digit)))
     };
-    // Program headers: where, how long each, how many.
+    // Program headers: offset, size of each, number.
     let (Some(start), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2)) else {
         return Err("its header is damaged");
     };
@@ -186,7 +185,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn version(bytes: &[u8], mark: &str) -> Option<String> {
     let mark = mark.as_bytes();
-    // The mark alone is in the file too, from the search.
+    // The file also contains the bare mark, from this search.
     let texts = bytes.windows(mark.len()).enumerate().filter(|(_, window)| *window == mark);
     let mut versions = texts.filter_map(|(at, _)| {
         let rest = bytes.get(at + mark.len()..)?;
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_program_is_told_from_others() {
+    fn a_static_program_is_recognised() {
         let good = Program::parse(sample(1, 62)).unwrap();
         assert_eq!((good.machine, good.version.as_deref()), (Machine::X86_64, Some(env!("CARGO_PKG_VERSION"))));
         assert!(good.has_service);

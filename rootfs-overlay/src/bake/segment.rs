@@ -1,46 +1,46 @@
-//! The archive at an initrd's end: a compressed one with the Ignition config, then a small plain one with the manifest alone, so
-//! that who asks what is in an initrd need not unpack it.
+//! The archives at an initrd's end: a compressed one with the Ignition config, then a small plain one with only the manifest, which
+//! can be read without unpacking the initrd.
 //!
-//! The kernel unpacks archives that follow each other, each from a multiple of four bytes on (buffer-format.rst). gzip, since every
-//! kernel with an initramfs reads it, and xz gains nothing: the bulk is base64 of what is packed already, of which any
-//! compression takes the quarter that base64 added, gzip in a tenth of the time.
+//! The kernel unpacks consecutive archives, each from a multiple of four bytes on (buffer-format.rst). gzip, since every kernel with
+//! an initramfs reads it, and xz gains nothing: most is base64 of compressed data, from which any compression removes the quarter
+//! that base64 added, gzip in a tenth of the time.
 
 use super::manifest::{Manifest, SCHEMA_VERSION};
 use crate::initrd::{Archive, ArchiveError, Compression};
 use ignition::newc;
 
-/// The fragment that Ignition merges below the user's config. `serve` and others embed configs, which therefore win.
+/// The fragment that Ignition merges below the user's config. Configs embedded by `serve` and others therefore win.
 const CONFIG_PATH: &str = "usr/lib/ignition/base.d/50-landfall.ign";
 const MANIFEST_PATH: &str = "etc/landfall/baked.json";
-/// A larger manifest is none: undone bytes are a few KiB, a file takes 200.
+/// A larger manifest is invalid: the undo data has a few KiB, a file 200 bytes.
 const MAX_MANIFEST_BYTES: usize = 4 << 20;
-/// As much of an initrd's end is looked through, so that what `pxe customize` appends later may follow.
+/// How much of an initrd's end is searched, so that `pxe customize` may append more later.
 pub(crate) const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Why a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    #[error("the overlay can't be packed")]
+    #[error("cannot pack the overlay")]
     Pack(#[from] ArchiveError),
     /// It can't be written as JSON.
-    #[error("the manifest can't be written")]
+    #[error("cannot write the manifest")]
     Manifest(#[source] serde_json::Error),
     /// It isn't JSON of this form.
-    #[error("what was baked in can't be told: its manifest ({MANIFEST_PATH} at the initrd's end) can't be read")]
+    #[error("cannot read the manifest of what was baked in ({MANIFEST_PATH} at the initrd's end)")]
     Unreadable(#[source] serde_json::Error),
-    /// A later program made it.
+    /// A later program wrote it.
     #[error(
-        "a later Landfall baked it (manifest of schema {found}, this program knows {SCHEMA_VERSION}); use that one"
+        "a later Landfall baked it (manifest schema {found}; this program reads {SCHEMA_VERSION}): use that version"
     )]
     Later {
         /// Its schema.
         found: u64,
     },
-    /// It says what can't be.
+    /// It is inconsistent.
     #[error("what was baked in is damaged: {what}")]
     Damaged { what: &'static str },
-    /// There would be no finding it again.
-    #[error("the manifest would have {bytes} bytes, and at most {MAX_MANIFEST_BYTES} are read; bake in fewer files")]
+    /// It would not be found again.
+    #[error("the manifest would have {bytes} bytes; the limit is {MAX_MANIFEST_BYTES}: bake in fewer files")]
     TooLarge { bytes: usize },
 }
 
@@ -55,7 +55,7 @@ pub fn pack(config_archive: &[u8], manifest: &Manifest) -> Result<Vec<u8>, Segme
     let lead = usize::try_from(manifest.initrd_bytes.next_multiple_of(4) - manifest.initrd_bytes).unwrap_or_default();
     let mut out = vec![0; lead];
     out.extend_from_slice(config_archive);
-    // What pads starts behind the lead, at a multiple of four.
+    // Padding starts after the lead, at a multiple of four.
     out.resize(lead + config_archive.len().next_multiple_of(4), 0);
     let json = serde_json::to_vec(manifest).map_err(SegmentError::Manifest)?;
     if json.len() > MAX_MANIFEST_BYTES {
@@ -89,7 +89,7 @@ pub fn find(tail: &[u8], offset: u64) -> Result<Option<Found>, SegmentError> {
     };
     let data_at = header_at + (newc::HEADER_BYTES + name.len()).next_multiple_of(4);
     let data_end = data_at + len;
-    let json = tail.get(data_at..data_end).ok_or(damaged("its manifest is cut off"))?;
+    let json = tail.get(data_at..data_end).ok_or(damaged("its manifest is truncated"))?;
     let schema = serde_json::from_slice::<serde_json::Value>(json).map_err(SegmentError::Unreadable)?;
     match schema.get("schema_version").and_then(serde_json::Value::as_u64) {
         Some(found) if found == u64::from(SCHEMA_VERSION) => {}
@@ -102,14 +102,14 @@ pub fn find(tail: &[u8], offset: u64) -> Result<Option<Found>, SegmentError> {
     let end = trailer_at + trailer_len;
     let trailer = tail.get(trailer_at + newc::HEADER_BYTES..end).ok_or(damaged("its end is missing"))?;
     if !trailer.starts_with(newc::TRAILER.as_bytes()) {
-        return Err(damaged("nothing ends it"));
+        return Err(damaged("it has no end"));
     }
     let position = |at: usize| u64::try_from(at).ok().and_then(|at| offset.checked_add(at));
     let (Some(start), Some(end)) = (position(header_at), position(end)) else {
-        return Err(damaged("it ends beyond all numbers"));
+        return Err(damaged("its end is out of range"));
     };
     if manifest.initrd_bytes >= start {
-        return Err(damaged("it says that it starts behind its end"));
+        return Err(damaged("its start is after its end"));
     }
     Ok(Some(Found { manifest, end }))
 }

@@ -1,4 +1,4 @@
-//! Files put together from pieces of others: bytes that stay as they are go from file to file inside of the kernel.
+//! Builds files from pieces of others: unchanged bytes are copied inside the kernel.
 
 use crate::output::{Output, OutputError, Unfinished, stdout};
 use crate::patched::Patch;
@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 
-/// As much is copied between two looks at the progress bar.
+/// Bytes copied between updates of the progress bar.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// What comes next in a new file.
+/// A piece of a new file.
 #[derive(Debug)]
 pub enum Piece<'a> {
     /// A part of a file.
@@ -20,7 +20,7 @@ pub enum Piece<'a> {
         len: u64,
     },
     Bytes(Vec<u8>),
-    /// So many zeros.
+    /// This many zeros.
     Zeros(u64),
 }
 
@@ -33,12 +33,12 @@ impl Piece<'_> {
     }
 }
 
-/// Length of all of them.
+/// Total length.
 pub fn total(pieces: &[Piece<'_>]) -> u64 {
     pieces.iter().map(Piece::len).sum()
 }
 
-/// The first `len` bytes of a file, with `patches` over them, which are sorted, apart, and inside of them.
+/// The first `len` bytes of a file, with `patches` applied, which are sorted, disjoint, and within them.
 pub fn patched<'a>(file: &'a File, len: u64, patches: Vec<Patch>) -> Vec<Piece<'a>> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -87,7 +87,7 @@ fn copy(pieces: &[Piece<'_>], out: &mut File, bar: Option<&ProgressBar>) -> io::
                 while remaining > 0 {
                     let step = remaining.min(STEP_BYTES);
                     if io::copy(&mut file.take(step), out)? < step {
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter meanwhile"));
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was truncated meanwhile"));
                     }
                     remaining -= step;
                     if let Some(bar) = bar {

@@ -157,7 +157,7 @@ fn an_embedded_config_survives_and_is_no_part_of_what_is_baked() {
 }
 
 #[test]
-fn what_can_not_be_baked_into_is_told() {
+fn a_base_that_cannot_be_baked_into_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x");
     let error = |bytes: &[u8], content: &Content| {
@@ -170,7 +170,7 @@ fn what_can_not_be_baked_into_is_told() {
     };
     let content = content("http://a");
     assert!(error(&base_iso(), &content).contains("no images/pxeboot/initrd.img"));
-    assert!(error(b"x", &content).contains("is not an image to bake into"));
+    assert!(error(b"x", &content).contains("is not an image for baking"));
     let for_arm = Program::parse(sample(1, 183)).unwrap();
     let content = Content::new(Ingredients { program: for_arm, ..ingredients("http://a") }).unwrap();
     let error = content.check_machine(Some(Machine::X86_64)).unwrap_err().to_string();

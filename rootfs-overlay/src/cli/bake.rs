@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Put landfall into a CoreOS-style live ISO that doesn't have it
 ///
-/// The program, its units and its configuration become part of the live system without its root file system being unpacked: the
-/// initrd gets a fragment that Ignition merges below the config of the embed area, which goes on working, as kernel arguments do.
-/// Baking again replaces what was baked in before; --remove gives back the image as it was, byte for byte; --check tells what an
-/// image carries.
+/// Adds the program, its units and its configuration without unpacking the root file system: the initrd gets a fragment that
+/// Ignition merges below the config of the embed area. That config and kernel arguments keep working. Baking again replaces what
+/// was baked in before; --remove restores the original image byte for byte; --check prints what was baked in.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,16 +27,16 @@ Examples:
   landfall iso bake --check discovery.iso
   landfall iso bake --remove discovery.iso -o live.iso
 
-The image grows by a copy of its initrd and what is baked in. It stays a disk image: the partition of the ISO and the protective one \
-grow with it, the second GPT goes to the new end. A checksum inside of the image (checkisomd5) is no longer right, and \
-`iso extract minimal-iso` works only before. IBM Z boots another way: there, use `pxe bake`.")]
+The image grows by a copy of its initrd and what is baked in. It stays a disk image: its partition tables are updated. A checksum \
+inside the image (checkisomd5) becomes invalid, and `iso extract minimal-iso` must precede baking. IBM Z boots differently: use \
+`pxe bake` there.")]
 pub struct IsoBake {
     #[command(flatten)]
     common: Common,
-    /// OS image to put beside the live system, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
+    /// OS image to add to the medium, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
     image: Option<PathBuf>,
-    /// The live ISO
+    /// Live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
 }
@@ -45,7 +44,7 @@ pub struct IsoBake {
 /// Put landfall into a CoreOS-style initrd that boots from the network
 ///
 /// The same as `iso bake`, for the initrd of a PXE boot. The kernel arguments must include ignition.firstboot and
-/// ignition.platform.id=metal. What is appended to the initrd later stays when another bake replaces this one.
+/// ignition.platform.id=metal. Baking again keeps what was appended to the initrd in between.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -64,10 +63,10 @@ struct Common {
     /// Write to a new file, or to standard output with -
     #[arg(short, long, value_name = "path", required_unless_present = "check")]
     output: Option<PathBuf>,
-    /// Tell what was baked in; exits with 1 if nothing was
+    /// Print what was baked in; exits with 1 if nothing was
     #[arg(long, conflicts_with_all = ["output", "remove"])]
     check: bool,
-    /// Take out what was baked in
+    /// Remove what was baked in
     #[arg(long)]
     remove: bool,
     /// With --check: as JSON; null if nothing was baked in
@@ -118,28 +117,28 @@ impl Common {
             bail!("{} exists: remove it, or give another --output", path.display());
         }
         let is_reading = self.check || self.remove;
-        ensure!(!is_reading || self.overlay.is_empty(), "what to bake in is of no use with --check and --remove");
+        ensure!(!is_reading || self.overlay.is_empty(), "--check and --remove take no options about what to bake in");
         Ok(self)
     }
 }
 
-/// Writes the image, and says how much larger it is than without anything baked in.
+/// Writes the image, and prints by how much it grew.
 fn finish(output: Option<&Path>, pieces: &[Piece<'_>], base_bytes: u64) -> anyhow::Result<()> {
-    let path = output.context("--output says where the image goes")?;
+    let path = output.context("--output is missing: give the file to write")?;
     write(&Output::from_path(Some(path)), pieces)?;
     let all = total(pieces);
     match all.saturating_sub(base_bytes) {
         0 => note(&format!("{}: {all} bytes, as before anything was baked in", path.display())),
-        added => note(&format!("{}: {all} bytes, {added} of them added to the base's {base_bytes}", path.display())),
+        added => note(&format!("{}: {all} bytes, of which {added} were added to {base_bytes}", path.display())),
     }
     Ok(())
 }
 
-/// Prints what a manifest says.
+/// Prints a manifest.
 fn check(manifest: Option<&Manifest>, path: &Path, json: bool) -> anyhow::Result<()> {
     if json {
         let mut value = api::json::to_value(manifest).context("writing JSON")?;
-        // How to take it out again is no one else's business.
+        // The undo data is internal.
         if let Some(fields) = value.as_object_mut() {
             fields.remove("iso");
         }
@@ -148,7 +147,7 @@ fn check(manifest: Option<&Manifest>, path: &Path, json: bool) -> anyhow::Result
         print(text.as_bytes())?;
     }
     match manifest {
-        None => bail!("{} carries nothing that was baked in", path.display()),
+        None => bail!("nothing was baked into {}", path.display()),
         Some(manifest) if !json => print(described(manifest).as_bytes()),
         Some(_) => Ok(()),
     }
@@ -163,11 +162,11 @@ fn described(manifest: &Manifest) -> String {
         let _ = writeln!(text, "{name:<12}{value}");
     };
     line("program", LIVE_PROGRAM);
-    line("version", program.version.as_deref().unwrap_or("not told by the program"));
+    line("version", program.version.as_deref().unwrap_or("unknown"));
     line("processor", &program.architecture);
     line("SHA-256", &program.sha256);
-    line("service", manifest.service_url.as_deref().unwrap_or("none baked in"));
-    line("rendezvous", if manifest.rendezvous { "a rack's plan" } else { "no plan" });
+    line("service", manifest.service_url.as_deref().unwrap_or("none"));
+    line("rendezvous", if manifest.rendezvous { "a rack plan" } else { "no plan" });
     line("units", if manifest.units.is_empty() { "none".to_owned() } else { manifest.units.join(" ") }.as_str());
     if let Some(image) = &manifest.image {
         line("OS image", &format!("{} ({} bytes)", image.path, image.bytes));
@@ -214,16 +213,16 @@ mod tests {
         assert_eq!(run("--remove @baked -o @removed"), Ok(()));
         assert_eq!(std::fs::read(path("removed")).unwrap(), std::fs::read(path("base")).unwrap());
         for (words, expected) in [
-            ("--check @base", "carries nothing that was baked in"),
-            ("--remove @base -o @x", "carries nothing that was baked in"),
+            ("--check @base", "nothing was baked into"),
+            ("--remove @base -o @x", "nothing was baked into"),
             ("@base", "--output"),
             ("@base -o @baked --binary @program", "exists: remove it, or give another --output"),
             ("@base -o @x --binary @dynamic", "dynamic loader"),
             ("@base -o @x --binary @program --url http://a", "--infra-env-id"),
-            ("--remove @baked -o @x --no-agent", "of no use with --check and --remove"),
-            ("@base -o @x --binary @program --cacert @empty", "no certificates in PEM"),
+            ("--remove @baked -o @x --no-agent", "take no options about what to bake in"),
+            ("@base -o @x --binary @program --cacert @empty", "has no PEM certificate"),
             (&format!("@base -o @x --binary @program --token-file @empty {env}"), "the file is empty"),
-            ("@program -o @x", "it starts as no initrd does"),
+            ("@program -o @x", "it does not start like an initrd"),
         ] {
             let error = run(words).unwrap_err();
             assert!(error.contains(expected), "{words}: {error}");

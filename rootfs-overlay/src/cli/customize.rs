@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// Make a live ISO that configures itself or installs a machine
 ///
-/// The result needs nobody at the console: what is given here takes effect when it boots. What was customized before is replaced, if
-/// --force is given.
+/// The result needs no user at the console: the settings take effect when it boots. Earlier customizations are replaced only with
+/// --force.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,17 +24,17 @@ pub struct IsoCustomize {
     customizations: Customizations,
     /// Kernel argument to add to the live system; may be repeated
     ///
-    /// The installed system has arguments of its own (--dest-karg-append).
+    /// For the installed system use --dest-karg-append.
     #[arg(long, value_name = "arg")]
     live_karg_append: Vec<String>,
-    /// Kernel argument to leave out of the live system; may be repeated
+    /// Kernel argument to remove from the live system; may be repeated
     ///
-    /// Only arguments that `iso kargs show --default` prints can be left out, each in the same spelling.
+    /// Only arguments that `iso kargs show --default` prints can be removed, spelled exactly like that.
     #[arg(long, value_name = "arg")]
     live_karg_delete: Vec<String>,
-    /// Kernel argument of the live system that gets another value; may be repeated
+    /// Kernel argument of the live system to change; may be repeated
     ///
-    /// KEY=OLD=NEW turns KEY=OLD into KEY=NEW: "rd.luks=0=1" makes "rd.luks=1" of "rd.luks=0". Where the value is not OLD, nothing
+    /// KEY=OLD=NEW turns KEY=OLD into KEY=NEW: "rd.luks=0=1" turns "rd.luks=0" into "rd.luks=1". Without KEY=OLD nothing
     /// changes.
     #[arg(long, value_name = "k=o=n")]
     live_karg_replace: Vec<String>,

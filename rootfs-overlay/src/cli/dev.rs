@@ -22,10 +22,10 @@ use std::io::BufReader;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// The version that descriptions of minimal ISOs are marked with: that of the program whose format it is.
+/// The version in descriptions of minimal ISOs: that of the program whose format it is.
 const APP_VERSION: &str = "0.27.0";
 
-/// Look into images and initrds; for developers, and free to change
+/// Inspect images and initrds; for developers, may change at any time
 #[derive(Debug, Args)]
 pub struct Dev {
     #[command(subcommand)]
@@ -34,10 +34,10 @@ pub struct Dev {
 
 #[derive(Debug, Subcommand)]
 enum DevCommand {
-    /// Print what an image or a file consists of
+    /// Print the structure of an image or a file
     #[command(subcommand)]
     Show(DevShow),
-    /// Write out what an image is made of
+    /// Extract the parts of an image
     #[command(subcommand)]
     Extract(DevExtract),
 }
@@ -67,7 +67,7 @@ impl Dev {
     }
 }
 
-/// Steps of an image build: prepare what goes into a live ISO
+/// Steps of an image build: prepare the parts of a live ISO
 #[derive(Debug, Args)]
 pub struct Pack {
     #[command(subcommand)]
@@ -90,7 +90,7 @@ impl Pack {
     }
 }
 
-/// Whatever is said to a command that is not there.
+/// Any arguments of a missing command.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 struct NotHere {
@@ -100,17 +100,17 @@ struct NotHere {
 
 impl NotHere {
     fn run(&self, name: &str) -> anyhow::Result<()> {
-        bail!("landfall has no '{name}' (asked for with {} arguments); use coreos-installer for it", self.words.len())
+        bail!("landfall has no '{name}' (called with {} arguments); use coreos-installer for it", self.words.len())
     }
 }
 
 /// Print the volume descriptors and paths of an ISO as JSON
 #[derive(Debug, Args)]
 struct ShowIso {
-    /// Print offset and length of the room for an Ignition config instead
+    /// Print offset and length of the area for an Ignition config instead
     #[arg(long, conflicts_with = "kargs")]
     ignition: bool,
-    /// Print the places and the default of the kernel arguments instead
+    /// Print the locations and the default of the kernel arguments instead
     #[arg(long, conflicts_with = "ignition")]
     kargs: bool,
     /// The ISO
@@ -118,7 +118,7 @@ struct ShowIso {
     input: PathBuf,
 }
 
-/// All that is in an ISO.
+/// The content of an ISO.
 #[derive(Serialize)]
 struct Contents<'a> {
     header: Header<'a>,
@@ -153,7 +153,7 @@ impl ShowIso {
     }
 }
 
-/// Print the extents of a file, where it lies on its device, as JSON
+/// Print the extents of a file on its device as JSON
 #[derive(Debug, Args)]
 struct ShowFiemap {
     /// A file, on a file system that reports extents
@@ -175,9 +175,9 @@ impl ShowFiemap {
     }
 }
 
-/// Rebuild a disk image on a device, from a repository of its files
+/// Rebuild a disk image on a device from a repository of its files
 ///
-/// The osmet file says which bytes of the image are which file of the OSTree repository, and holds all others.
+/// The osmet file maps bytes of the image to files in the OSTree repository, and contains all other bytes.
 #[derive(Debug, Args)]
 struct ExtractOsmet {
     /// The image's osmet file
@@ -234,7 +234,7 @@ impl ShowInitrd {
 /// Unpack an initrd
 #[derive(Debug, Args)]
 struct ExtractInitrd {
-    /// Where the files are put; created if missing
+    /// Output directory; created if missing
     #[arg(short = 'C', long, value_name = "path", default_value = ".")]
     directory: PathBuf,
     /// Print each path that is written
@@ -250,7 +250,7 @@ struct ExtractInitrd {
 
 impl ExtractInitrd {
     fn run(self) -> anyhow::Result<()> {
-        // Nothing is written before all names are known to be good.
+        // Nothing is written before all names are checked.
         let archive = read_initrd(&self.input, Names::new(&self.filter)?.into_extracted())?;
         for (name, _) in archive.members() {
             let path = self.directory.join(name);
@@ -272,7 +272,7 @@ fn read_initrd(path: &Path, names: Names) -> anyhow::Result<Archive> {
 
 /// Store in a live ISO what `iso extract minimal-iso` needs
 ///
-/// Both ISOs must be of the same build. What they have in common is not stored twice.
+/// Both ISOs must be from the same build. Common content is not stored twice.
 #[derive(Debug, Args)]
 struct PackMinimalIso {
     /// The live ISO, which is changed in place

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const PXEBOOT_PATH: &str = "IMAGES/PXEBOOT";
 const ROOTFS_PATH: &str = "IMAGES/PXEBOOT/ROOTFS.IMG";
 
-/// Take a live ISO apart
+/// Extract parts of a live ISO
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ impl Extract {
     }
 }
 
-/// Write out what boots the live system from the network
+/// Extract the files that boot the live system from the network
 ///
 /// These are kernel, initramfs and root file system, each named after the ISO. Files that exist are not overwritten.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub struct ExtractPxe {
     /// The live ISO
     #[arg(value_name = "ISO")]
     input: PathBuf,
-    /// Where the files are put; created if missing
+    /// Output directory; created if missing
     #[arg(short, long, value_name = "PATH", default_value = ".")]
     output_dir: PathBuf,
 }
@@ -59,7 +59,7 @@ impl ExtractPxe {
     fn run(self) -> anyhow::Result<()> {
         let mut iso = open_iso(&self.input)?;
         let found = iso.directory(PXEBOOT_PATH);
-        // A file in its place is another kind of trouble.
+        // A file in its place is another error.
         let directory = match found {
             Err(error) if error.is_absence() => return Err(error).context("Unrecognized CoreOS ISO image."),
             found => found?,
@@ -83,7 +83,7 @@ impl ExtractPxe {
 
 /// Write a small ISO that fetches its root file system
 ///
-/// It boots like the full ISO, and the live system gets the rest over the network.
+/// It boots like the full ISO; the live system fetches the rest over the network.
 #[derive(Debug, Args)]
 pub struct ExtractMinimalIso {
     /// The live ISO
@@ -92,7 +92,7 @@ pub struct ExtractMinimalIso {
     /// Also write the root file system, to this new file
     #[arg(long, value_name = "PATH")]
     output_rootfs: Option<PathBuf>,
-    /// Where the small ISO is written; - is standard output
+    /// Small ISO to write; - is standard output
     #[arg(value_name = "OUTPUT_ISO", default_value = "-")]
     output: PathBuf,
     /// URL of the root file system, for the small ISO to fetch
@@ -166,7 +166,7 @@ fn copy_out(image: &mut File, extent: Extent, path: &Path) -> anyhow::Result<()>
     image.seek(SeekFrom::Start(extent.offset))?;
     let copied = io::copy(&mut Read::take(image, extent.len), &mut out)?;
     if copied < extent.len {
-        bail!("the ISO image ended while {} was copied", path.display());
+        bail!("the ISO image ended while copying {}", path.display());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
-/// Put an Ignition config into a live ISO, print it or take it out
+/// Embed, print or remove the Ignition config of a live ISO
 ///
 /// A live ISO has a small area (256 KiB) for an Ignition config, which the live system applies while it boots. Network settings in
 /// the same area are left as they are.
@@ -46,15 +46,15 @@ impl Ignition {
     }
 }
 
-/// Put an Ignition config into a live ISO
+/// Embed an Ignition config in a live ISO
 ///
 /// The image is changed in place unless --output says otherwise.
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// Replace the config that is there
+    /// Replace an existing config
     #[arg(short, long)]
     force: bool,
-    /// The Ignition config [default: standard input]
+    /// Ignition config [default: standard input]
     #[arg(short, long, value_name = "path")]
     ignition_file: Option<PathBuf>,
     #[command(flatten)]
@@ -78,10 +78,10 @@ impl Embed {
 /// The same under its former name and flag.
 #[derive(Debug, Args)]
 pub struct OldEmbed {
-    /// The Ignition config [default: standard input]
+    /// Ignition config [default: standard input]
     #[arg(short, long, value_name = "path")]
     config: Option<PathBuf>,
-    /// Replace the config that is there
+    /// Replace an existing config
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -101,7 +101,7 @@ impl OldEmbed {
 
 /// Print the Ignition config in a live ISO
 ///
-/// It is printed as it was embedded, byte by byte. Without one, the exit status is 1.
+/// It is printed as embedded, byte for byte. Without one, the exit status is 1.
 #[derive(Debug, Args)]
 pub struct Show {
     /// The live ISO
@@ -119,7 +119,7 @@ impl Show {
     }
 }
 
-/// Take the Ignition config out of a live ISO
+/// Remove the Ignition config from a live ISO
 ///
 /// An image without one stays as it is.
 #[derive(Debug, Args)]

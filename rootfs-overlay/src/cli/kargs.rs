@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Change or print the kernel arguments of a live ISO
 ///
-/// They are those of the live system, for BIOS and UEFI alike. `iso customize --dest-karg-append` is for those of the installed system.
+/// They apply to the live system, under BIOS and UEFI. For the installed system use `iso customize --dest-karg-append`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,13 +51,13 @@ impl Kargs {
 /// Arguments are deleted first, then appended, then replaced.
 #[derive(Debug, Args)]
 struct Modify {
-    /// Argument to put at the end; may be repeated
+    /// Argument to append; may be repeated
     #[arg(short, long, value_name = "KARG")]
     append: Vec<String>,
     /// Argument to remove; may be repeated
     #[arg(short, long, value_name = "KARG")]
     delete: Vec<String>,
-    /// Argument that gets the value NEWVAL if it has OLDVAL; may be repeated
+    /// Argument whose value to change from OLDVAL to NEWVAL; may be repeated
     #[arg(short, long, value_name = "KARG=OLDVAL=NEWVAL")]
     replace: Vec<String>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ impl Modify {
     }
 }
 
-/// Go back to the arguments that the ISO was made with
+/// Restore the original arguments of the ISO
 #[derive(Debug, Args)]
 struct Reset {
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl Reset {
 /// Print the arguments
 #[derive(Debug, Args)]
 struct Show {
-    /// Print those that the ISO was made with
+    /// Print the original arguments of the ISO
     #[arg(short, long)]
     default: bool,
     /// The live ISO

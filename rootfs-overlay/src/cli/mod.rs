@@ -1,5 +1,5 @@
-//! `landfall iso` and `landfall pxe`, and coreos-installer's commands of the same names, `dev` and `pack` besides: the same flags,
-//! output and errors (docs/compatibility.md#coreos-installer-commands), so that what is written for one goes with the other.
+//! `landfall iso` and `landfall pxe`, and coreos-installer's commands of the same names, also `dev` and `pack`: the same flags, output
+//! and errors (docs/compatibility.md#coreos-installer-commands), so that scripts for one work with the other.
 
 mod bake;
 mod customize;
@@ -22,9 +22,9 @@ use clap::{Args, Subcommand};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Look into and change CoreOS-style live ISO images
+/// Inspect and modify CoreOS-style live ISO images
 ///
-/// Ignition configs, network settings and kernel arguments have room inside of a live ISO; commands change it in place, into a new
+/// A live ISO has areas for an Ignition config, network settings and kernel arguments. Commands change it in place, into a new
 /// file (--output FILE, which must not exist) or into a pipe (--output -).
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -39,16 +39,16 @@ pub struct Iso {
     command: IsoCommand,
 }
 
-/// The commands, under either name.
+/// The commands, under both names.
 #[derive(Debug, Subcommand)]
 pub enum IsoCommand {
-    /// Put an Ignition config into a live ISO
+    /// Embed an Ignition config in a live ISO
     #[command(hide = true)]
     Embed(ignition::OldEmbed),
     /// Print the Ignition config in a live ISO
     #[command(hide = true)]
     Show(ignition::Show),
-    /// Take the Ignition config out of a live ISO
+    /// Remove the Ignition config from a live ISO
     #[command(hide = true)]
     Remove(ignition::Remove),
     Customize(customize::IsoCustomize),
@@ -62,7 +62,7 @@ pub enum IsoCommand {
 }
 
 impl Iso {
-    /// Runs the subcommand. An error names the image, as coreos-installer's own words often don't.
+    /// Runs the subcommand. Adds the image to errors, as coreos-installer's texts often lack it.
     pub fn run(self) -> anyhow::Result<()> {
         let image = self.command.image().display().to_string();
         self.command.run().map_err(|error| match format!("{error:#}").contains(&image) {
@@ -73,7 +73,7 @@ impl Iso {
 }
 
 impl IsoCommand {
-    /// The image it is about.
+    /// Its image.
     fn image(&self) -> &Path {
         match self {
             Self::Embed(embed) => embed.image(),
@@ -111,9 +111,9 @@ impl IsoCommand {
     }
 }
 
-/// Undo all that was put into a live ISO
+/// Undo all changes to a live ISO
 ///
-/// Removes the Ignition config and the network settings, and goes back to the kernel arguments the image was made with.
+/// Removes the Ignition config and the network settings, and restores the original kernel arguments.
 #[derive(Debug, Args)]
 pub struct Reset {
     #[command(flatten)]
@@ -131,7 +131,7 @@ impl Reset {
     }
 }
 
-/// An ISO that is changed, and where the changed one goes.
+/// An ISO to change, and where to write it.
 #[derive(Debug, Args)]
 pub struct Target {
     /// New file for the changed ISO, or - for standard output [default: the ISO is changed in place]
@@ -149,17 +149,17 @@ impl Target {
     }
 }
 
-/// Says that a command has a newer name.
+/// Notes that a command has a newer name.
 fn deprecated(name: &str) {
     note(&format!("`iso {name}` is deprecated; use `iso ignition {name}`.  Continuing."));
 }
 
-/// A line on standard error. Nobody listening is no reason to fail.
+/// Prints a line on standard error. A closed one is not a failure.
 fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints a result. Whoever stopped reading has seen enough.
+/// Prints a result. A closed pipe is not a failure.
 fn print(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

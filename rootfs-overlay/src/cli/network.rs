@@ -10,9 +10,9 @@ use std::fs::{OpenOptions, create_dir_all};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Put network settings into a live ISO, print them or take them out
+/// Embed, print or remove the network settings of a live ISO
 ///
-/// They are NetworkManager profiles, which are in force before Ignition runs; nothing in an Ignition config is.
+/// They are NetworkManager profiles that apply before Ignition runs, unlike network settings in an Ignition config.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,15 +51,15 @@ impl Network {
     }
 }
 
-/// Put NetworkManager profiles into a live ISO
+/// Embed NetworkManager profiles in a live ISO
 ///
-/// Those that are there are all replaced, if --force is given.
+/// With --force they replace all existing profiles.
 #[derive(Debug, Args)]
 struct Embed {
     /// NetworkManager profile, as a keyfile; may be repeated
     #[arg(short, long, required = true, value_name = "path")]
     keyfile: Vec<PathBuf>,
-    /// Replace the profiles that are there
+    /// Replace existing profiles
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl Embed {
 /// Without --directory they are printed, each below its name. Files that exist are not overwritten.
 #[derive(Debug, Args)]
 struct Extract {
-    /// Write each profile to this directory, rather than print all
+    /// Write each profile to this directory instead of printing them
     #[arg(short = 'C', long, value_name = "path")]
     directory: Option<PathBuf>,
     /// The live ISO
@@ -94,7 +94,7 @@ struct Extract {
     input: PathBuf,
 }
 
-/// Take the network settings out of a live ISO
+/// Remove the network settings from a live ISO
 ///
 /// An image without any stays as it is.
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ impl Remove {
     }
 }
 
-/// Takes all network settings out; returns their paths.
+/// Removes all network settings; returns their paths.
 fn remove_from(archive: &mut Archive) -> Vec<String> {
     let paths = archive.names_below(NETWORK_PREFIX);
     for path in &paths {
@@ -121,7 +121,7 @@ fn remove_from(archive: &mut Archive) -> Vec<String> {
     paths
 }
 
-/// Puts keyfiles in.
+/// Adds keyfiles.
 pub(super) fn add_to(archive: &mut Archive, keyfiles: &[PathBuf]) -> anyhow::Result<()> {
     for path in keyfiles {
         let content = read(path)?;
@@ -163,7 +163,7 @@ pub(super) fn extract_to(archive: &Archive, directory: Option<&Path>) -> anyhow:
     print(&text)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a new file.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let file = OpenOptions::new().create_new(true).write(true).open(path);
     let mut file = file.with_context(|| format!("opening {}", path.display()))?;

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 /// A member that only live initrds have.
 const LIVE_STAMP: &str = "etc/coreos-live-initramfs";
-/// What the system says it can do.
+/// The system's declared features.
 const FEATURES_PATH: &str = "etc/coreos/features.json";
 
 /// Prepare CoreOS-style live systems that boot from the network
 ///
-/// What an ISO has room for inside is a further initrd here, which the boot loader loads after the system's own, or which is put to
-/// its end.
+/// What an ISO would embed goes into an additional initrd here, which the boot loader loads after the system's initrd, or which is
+/// appended to it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,10 +37,10 @@ pub struct Pxe {
 enum PxeCommand {
     Customize(Customize),
     Bake(super::bake::PxeBake),
-    /// Make or read an initrd that holds an Ignition config
+    /// Create or read an initrd with an Ignition config
     #[command(subcommand)]
     Ignition(Ignition),
-    /// Make or read an initrd that holds network settings
+    /// Create or read an initrd with network settings
     #[command(subcommand)]
     Network(Network),
 }
@@ -70,9 +70,9 @@ impl Pxe {
     }
 }
 
-/// Make an initrd whose live system configures itself or installs
+/// Create an initrd whose live system configures itself or installs
 ///
-/// The result is the live system's initrd with a further archive at its end.
+/// The result is the live system's initrd followed by another archive.
 #[derive(Debug, Args)]
 struct Customize {
     #[command(flatten)]
@@ -100,7 +100,7 @@ impl Customize {
             }
             _ => {
                 let mut out = stdout()?;
-                // What is no file can't be read twice.
+                // Only a regular file can be read twice.
                 if input.stream_position().is_err() {
                     let packed = self.packed(Tee { from: input, to: &mut out })?;
                     return out.write_all(&packed).context("writing initrd");
@@ -113,7 +113,7 @@ impl Customize {
         }
     }
 
-    /// What is to follow the initrd read from `input`.
+    /// What to append to the initrd read from `input`.
     fn packed(&self, input: impl Read) -> anyhow::Result<Vec<u8>> {
         let network = format!("{NETWORK_PREFIX}*");
         let names = Names::new(&[LIVE_STAMP, FEATURES_PATH, CONFIG_NAME, &network])?;
@@ -147,7 +147,7 @@ impl Read for Tee<'_> {
     }
 }
 
-/// Put an Ignition config into an initrd of its own
+/// Put an Ignition config into a separate initrd
 #[derive(Debug, Args)]
 struct IgnitionWrap {
     /// The Ignition config [default: standard input]
@@ -167,7 +167,7 @@ impl IgnitionWrap {
     }
 }
 
-/// Print the Ignition config that an initrd holds
+/// Print the Ignition config in an initrd
 #[derive(Debug, Args)]
 struct IgnitionUnwrap {
     /// The initrd [default: standard input]
@@ -182,7 +182,7 @@ impl IgnitionUnwrap {
     }
 }
 
-/// Put NetworkManager profiles into an initrd of their own
+/// Put NetworkManager profiles into a separate initrd
 #[derive(Debug, Args)]
 struct NetworkWrap {
     /// NetworkManager profile, as a keyfile; may be repeated
@@ -202,10 +202,10 @@ impl NetworkWrap {
     }
 }
 
-/// Print or save the network settings that an initrd holds
+/// Print or save the network settings in an initrd
 #[derive(Debug, Args)]
 struct NetworkUnwrap {
-    /// Write each profile to this directory, rather than print all
+    /// Write each profile to this directory instead of printing them
     #[arg(short = 'C', long, value_name = "path")]
     directory: Option<PathBuf>,
     /// The initrd [default: standard input]
@@ -224,7 +224,7 @@ fn not_to_a_terminal(output: Option<&Path>) -> Result<(), OutputError> {
     if output.is_none() { stdout().map(drop) } else { Ok(()) }
 }
 
-/// Writes a file, over one that is there, or to standard output.
+/// Writes a file, replacing an existing one, or to standard output.
 fn write(archive: &Archive, output: Option<&Path>) -> anyhow::Result<()> {
     let packed = archive.pack(Compression::Xz)?;
     match output {

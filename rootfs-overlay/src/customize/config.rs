@@ -1,5 +1,5 @@
-//! The Ignition configs that customizing makes, version 3.3.0, written as coreos-installer writes them: contents packed and in
-//! base64, what is not said of a file or unit as null.
+//! The Ignition configs created by customizing, version 3.3.0, written as coreos-installer writes them: contents compressed and in
+//! base64, omitted fields of files and units as null.
 
 use super::schema::Config;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -13,7 +13,7 @@ const VERSION: &str = "3.3.0";
 /// Magic, deflate, no flags, no time, best compression, unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
 
-/// What is in it twice.
+/// A duplicate.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Duplicate {
     #[error("config already specifies path {0}")]
@@ -130,7 +130,7 @@ impl Builder {
         Ok(())
     }
 
-    /// As it is written, with an end of line.
+    /// As written, with a final newline.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let Self { merge, authorities, files, units } = self;
         let config = (!merge.is_empty()).then_some(Merge { merge });
@@ -151,7 +151,7 @@ fn resource(content: &[u8]) -> Resource {
     Resource { compression: "gzip", source: format!("data:;base64,{}", BASE64.encode(gzip(content))) }
 }
 
-/// By the compressor that coreos-installer has: another one's bytes would do as well, and be others.
+/// With coreos-installer's compressor: another one's output would work too, but have other bytes.
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut state = Box::<CompressorOxide>::default();
     state.set_format_and_level(DataFormat::Raw, 9);
@@ -162,7 +162,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
         let result = deflate(&mut state, rest, &mut buffer, MZFlush::Finish);
         rest = &rest[result.bytes_consumed..];
         out.extend_from_slice(&buffer[..result.bytes_written]);
-        // It can't fail: there is room in the buffer, and the end is asked for once.
+        // It can't fail: the buffer has room, and finish is called once.
         if !matches!(result.status, Ok(MZStatus::Ok)) {
             break;
         }

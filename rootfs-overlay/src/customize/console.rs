@@ -1,23 +1,23 @@
-//! Consoles as the kernel's `console=` has them, those that GRUB can be set to as well (docs/compatibility.md#kernel-arguments).
+//! Consoles in the kernel's `console=` notation that GRUB supports as well (docs/compatibility.md#kernel-arguments).
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 /// What an argument for a console starts with.
 const PREFIX: &str = "console=";
-/// The columns that notes are wrapped at.
+/// The width at which notes are wrapped.
 const COLUMNS: usize = 80;
 
 /// A console, written out in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Console(String);
 
-/// Why it is none.
+/// Why it is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConsoleError {
     #[error("spec should not start with \"{0}\"")]
     Prefix(&'static str),
-    /// Not one that both can be set to.
+    /// Not one that both support.
     #[error("invalid or unsupported console argument")]
     Unsupported,
     /// A number that is too large.
@@ -72,7 +72,7 @@ fn settings_of(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-/// The note that the console is better given as such than as a kernel argument; none unless all such arguments could be.
+/// The note that consoles are better set by option than by kernel argument; `None` unless all of them can be.
 pub(crate) fn note(kargs: &[String], karg_option: &str, console_option: &str) -> Option<String> {
     let consoles: Vec<&str> = kargs.iter().filter_map(|karg| karg.strip_prefix(PREFIX)).collect();
     if consoles.is_empty() || consoles.iter().any(|console| console.parse::<Console>().is_err()) {
@@ -82,7 +82,7 @@ pub(crate) fn note(kargs: &[String], karg_option: &str, console_option: &str) ->
         let each: Vec<String> = consoles.iter().map(|console| format!("{option} {prefix}{console}")).collect();
         each.join(" ")
     };
-    // What is between quotes stays in one line.
+    // Quoted text is not wrapped.
     let better = format!("\"{}\"", all(console_option, ""));
     let given = format!("\"{}\"", all(karg_option, PREFIX));
     let words =

@@ -1,11 +1,11 @@
-//! The installer's own configs inside of a customized live system (docs/compatibility.md#installer-config-files): the one made of options,
-//! and whether one that is given is such a config.
+//! Configs of the installer in a customized live system (docs/compatibility.md#installer-config-files): creates the one from options,
+//! and validates given ones.
 
 use super::{MAX_YAML_BYTES, console::Console};
 use ignition::yaml::{self, WordedError};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// The config made of options, in the order in which it is written.
+/// The config from options, in the order in which it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct InstallerOptions {
@@ -21,7 +21,7 @@ pub(crate) struct InstallerOptions {
     /// Kernel arguments to delete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delete_karg: Vec<String>,
-    /// Whether the live system's network settings are taken along.
+    /// Whether the live system's network settings are copied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub copy_network: bool,
     /// Where to install.
@@ -29,15 +29,15 @@ pub(crate) struct InstallerOptions {
     pub dest_device: Option<String>,
 }
 
-/// Whether `yaml` is a config of the installer; what is wrong otherwise.
+/// Whether `yaml` is a config of the installer; the error says what is wrong.
 pub(crate) fn check(yaml: &[u8]) -> Result<(), WordedError> {
     yaml::worded_document::<Given>(yaml, MAX_YAML_BYTES).map(drop)
 }
 
-/// All keys there are.
+/// All keys.
 #[derive(Default, Deserialize)]
 #[serde(rename = "InstallConfig", rename_all = "kebab-case", default, deny_unknown_fields)]
-#[allow(dead_code)] // only whether it can be read is asked for
+#[allow(dead_code)] // only checks that it parses
 struct Given {
     stream: Option<String>,
     #[serde(deserialize_with = "url")]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_told() {
+    fn an_invalid_config_is_named() {
         for (yaml, expected) in [
             ("dest-device: /dev/sda\nimage-url: https://a.example/x\nfetch-retries: '3'\n", ""),
             ("{}", ""),

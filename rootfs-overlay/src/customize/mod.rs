@@ -32,80 +32,80 @@ const READ_YAML_BYTES: u64 = (1 << 20) + 1;
 /// Where the installed system's config waits for the installer.
 const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
-/// What a live system is to have, and to do.
+/// Customizations of a live system.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Customizations {
     /// Ignition config for the installed system; may be repeated
     ///
-    /// Several are merged, the later over the earlier. Makes the live system install when it boots, as every option about the
-    /// installed system does. The disk is then named here (--dest-device), by an --installer-config or by the kernel argument
+    /// Several are merged, later ones over earlier ones. Makes the live system install when it boots, like every option about the
+    /// installed system. Name the disk with --dest-device, in an --installer-config, or with the kernel argument
     /// coreos.inst.install_dev.
     #[arg(long, value_name = "path")]
     pub dest_ignition: Vec<PathBuf>,
     /// Disk that the live system installs to
     ///
-    /// A device node or a link to one, under the name it has in the live system. The installation starts without a question and
-    /// destroys what is on the disk.
+    /// A device node or a link to one, by its name in the live system. The installation starts without confirmation and destroys
+    /// the disk's content.
     #[arg(long, value_name = "path")]
     pub dest_device: Option<String>,
     /// Console of the installed system, such as ttyS0,115200n8; may be repeated
     ///
-    /// For kernel and boot loader alike, in the kernel's notation without "console=". Makes the live system install.
+    /// For kernel and boot loader, in the kernel's notation without "console=". Makes the live system install.
     #[arg(long, value_name = "spec")]
     pub dest_console: Vec<Console>,
     /// Kernel argument to add to the installed system; may be repeated
     ///
-    /// It is there at every boot from the disk, not in the live system. Makes the live system install.
+    /// It applies to every boot from the disk, not to the live system. Makes the live system install.
     #[arg(long, value_name = "arg")]
     pub dest_karg_append: Vec<String>,
-    /// Kernel argument of the image to leave out of the installed system; may be repeated
+    /// Kernel argument of the image to remove from the installed system; may be repeated
     ///
-    /// It has to be spelled as in the image. Makes the live system install.
+    /// It must be spelled as in the image. Makes the live system install.
     #[arg(long, value_name = "arg")]
     pub dest_karg_delete: Vec<String>,
     /// NetworkManager profile, a keyfile, for both systems; may be repeated
     ///
-    /// The live system uses it from the start, so Ignition can fetch over that network. An installation takes the same profiles
-    /// along: they are in force at the first boot from the disk, before Ignition runs there.
+    /// The live system uses it from the start, so Ignition can fetch over that network. An installation copies the profiles: they
+    /// apply at the first boot from the disk, before Ignition runs.
     #[arg(long, value_name = "path")]
     pub network_keyfile: Vec<PathBuf>,
     /// Network state in Nmstate's YAML or JSON, for both systems; may be repeated
     ///
-    /// It is converted to NetworkManager profiles now; they are used like those of --network-keyfile.
+    /// It is converted to NetworkManager profiles now, which are used like those of --network-keyfile.
     #[arg(long, value_name = "path")]
     pub network_nmstate: Vec<PathBuf>,
     /// PEM bundle that Ignition also trusts for https, in both systems; may be repeated
     ///
-    /// The system's own certificate authorities stay trusted. The installed system gets the bundle only if the live system installs.
+    /// The system's CA certificates stay trusted. The installed system gets the bundle only if the live system installs.
     #[arg(long, value_name = "path")]
     pub ignition_ca: Vec<PathBuf>,
     /// Program that runs before the installation; may be repeated
     ///
-    /// A script or binary that the live system can execute; it runs as root, and only if an installation is to follow. If it fails,
-    /// there is none, and the console has an emergency shell.
+    /// A script or binary that the live system can execute; it runs as root, and only before an installation. If it fails, the
+    /// installation is not started, and the console has an emergency shell.
     #[arg(long, value_name = "path")]
     pub pre_install: Vec<PathBuf>,
     /// Program that runs after the installation; may be repeated
     ///
-    /// It runs once the disk is written, as --pre-install's do before. If it fails, the machine is not rebooted, and the console has
-    /// an emergency shell.
+    /// Like --pre-install, after the disk is written. If it fails, the machine does not reboot, and the console has an emergency
+    /// shell.
     #[arg(long, value_name = "path")]
     pub post_install: Vec<PathBuf>,
     /// File with options of `install`, in YAML; may be repeated
     ///
-    /// Files count in the order given, and the options for the installed system given here count last. Makes the live system install.
+    /// Files apply in the given order, then the options given here for the installed system. Makes the live system install.
     #[arg(long, value_name = "path")]
     pub installer_config: Vec<PathBuf>,
     /// Ignition config for the live system; may be repeated
     ///
-    /// Several are merged, the later over the earlier, together with what the other options have to tell the live system.
+    /// Several are merged, later ones over earlier ones, with the config that the other options need.
     #[arg(long, value_name = "path")]
     pub live_ignition: Vec<PathBuf>,
 }
 
 impl Customizations {
-    /// Reads what is asked for and makes of it the files for the initrd of a live system of these `features`. What its user should
-    /// know is given to `say`, line by line.
+    /// Reads the options' files and creates the files for the initrd of a live system with these `features`. Notes for the user go
+    /// to `say`, line by line.
     pub(crate) fn apply(&self, features: Features, say: &mut dyn FnMut(&str)) -> anyhow::Result<Archive> {
         let dest = configs(&self.dest_ignition, say)?;
         let mut options = self.installer_options(features, say)?;
@@ -142,7 +142,7 @@ impl Customizations {
             let yaml = serde_norway::to_string(&options).context("serializing installer config")?;
             add_installer_config(&mut live, self.installer_config.len(), "customize.yaml", yaml.as_bytes())?;
         }
-        // An empty config would take the log-in prompt away.
+        // An empty config would remove the login prompt.
         if !live.is_empty() {
             let json = live.to_json().context("serializing Ignition config")?;
             archive.add(CONFIG_NAME, 0o600, json)?;
@@ -150,7 +150,7 @@ impl Customizations {
         Ok(archive)
     }
 
-    /// What the options say of the installed system, but for its config.
+    /// The options for the installed system, except its config.
     fn installer_options(&self, features: Features, say: &mut dyn FnMut(&str)) -> anyhow::Result<InstallerOptions> {
         if !self.dest_console.is_empty() && !features.installer_config_directives.console {
             bail!("This OS image does not support customizing the destination console.");
@@ -232,7 +232,7 @@ const PRE_INSTALL: Moment =
 const POST_INSTALL: Moment =
     Moment { name: "post", title: "Post", after: "coreos-installer.service", before: "coreos-installer.target" };
 
-/// Has the live system run the script at `path`.
+/// Makes the live system run the script at `path`.
 fn add_script(live: &mut Builder, path: &Path, moment: &Moment) -> anyhow::Result<()> {
     let content = read(path)?;
     let name = file_name(path)?;
@@ -262,7 +262,7 @@ RequiredBy={before}"
     Ok(live.add_unit(format!("{moment}-install-{name}.service"), unit)?)
 }
 
-/// The installed system's config: the only one as it is, or one that merges all and trusts the certificates.
+/// The installed system's config: a single one unchanged, or one that merges all and trusts the certificates.
 fn dest_config(configs: &[Config], authorities: &[Vec<u8>]) -> anyhow::Result<Option<Vec<u8>>> {
     match configs {
         [] => Ok(None),

@@ -1,5 +1,5 @@
-//! Ignition configs as the library that coreos-installer reads them with gives them back: keys that it doesn't know are gone,
-//! some that are not there are null, and all are in alphabetical order (crate ignition-config 0.6, specification 3.0 to 3.6).
+//! Ignition configs as coreos-installer's library writes them back: without unknown keys, with some missing keys as null, and in
+//! alphabetical order (crate ignition-config 0.6, specification 3.0 to 3.6).
 
 use super::tables::{CONFIG, Field, Kind, Missing, Table};
 use serde::Deserialize;
@@ -12,10 +12,10 @@ use std::fmt;
 pub(crate) enum ConfigError {
     #[error("serialization error: {0}")]
     Json(#[from] serde_json::Error),
-    /// A version that is none.
+    /// An invalid version.
     #[error("couldn't parse config version: {0}")]
     Version(#[from] VersionError),
-    /// A version not known here.
+    /// An unknown version.
     #[error("unsupported config version: {0}")]
     Unknown(String),
 }
@@ -25,11 +25,11 @@ pub(crate) enum ConfigError {
 #[error("{0}")]
 pub(crate) struct VersionError(String);
 
-/// A config, and what is said about it.
+/// A config, and its warnings.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Config {
     value: Value,
-    /// Of each key that is not known.
+    /// One for each unknown key.
     pub warnings: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl Config {
         Ok(Self { value, warnings })
     }
 
-    /// As it is written, without an end of line.
+    /// As written, without a final newline.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         self.value.to_string().into_bytes()
     }
@@ -104,7 +104,7 @@ fn semantic(text: &str) -> Result<(), VersionError> {
     Ok(())
 }
 
-/// Reads a value of some kind, and says what of it is not known.
+/// Reads a value of some kind, and collects its unknown keys.
 struct Seed<'a> {
     kind: Kind,
     version: u8,
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_told() {
+    fn errors_of_unreadable_configs_are_named() {
         let text = |json: &str| Config::parse(json.as_bytes()).err().map(|error| error.to_string()).unwrap_or_default();
         for (json, expected) in [
             ("z", "serialization error: expected value at line 1 column 1"),

@@ -1,5 +1,5 @@
-//! The keys of Ignition configs, as the crate ignition-config 0.6 has them: of what kind, what becomes of those that are not there,
-//! in which versions 3.x. Each table is in alphabetical order.
+//! The keys of Ignition configs in the crate ignition-config 0.6: their kinds, how missing ones are written, and their versions 3.x.
+//! Each table is in alphabetical order.
 
 use std::ops::RangeInclusive;
 
@@ -15,20 +15,20 @@ pub(super) enum Kind {
     Table(&'static Table),
 }
 
-/// What becomes of a key that is not there.
+/// How a missing key is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It must be.
+    /// It is required.
     Error,
     /// It is written as null.
     Null,
-    /// It is not written either.
+    /// It is omitted.
     Nothing,
 }
 
 /// The keys of an object.
 pub(super) struct Table {
-    /// As errors call it.
+    /// Its name in errors.
     pub name: &'static str,
     pub fields: &'static [Field],
 }

@@ -45,20 +45,18 @@ impl fmt::Debug for Member {
     }
 }
 
-/// Why an archive can't be read or written. Offsets count from the start of the bytes given, or, inside of a compressed archive,
-/// from the start of its content.
+/// Why an archive can't be read or written. Offsets count from the start of the given bytes, or in a compressed archive from the
+/// start of its content.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// A name no member can have.
-    #[error(
-        "'{name}' can't be the name of an archive member: it must be a relative path without '.', '..' and empty parts"
-    )]
+    /// An invalid member name.
+    #[error("'{name}' is not a valid archive member: it must be a relative path without '.', '..' and empty parts")]
     Name {
         /// The name, cut.
         name: String,
     },
-    /// Something below a member that is no directory.
-    #[error("'{name}' can't be added to the archive: '{parent}' is in it and not a directory")]
+    /// A member below one that is not a directory.
+    #[error("cannot add '{name}' to the archive: its '{parent}' is not a directory")]
     BelowFile {
         name: String,
         /// The one above it.
@@ -67,9 +65,9 @@ pub enum ArchiveError {
     /// A member is too large for the format.
     #[error(transparent)]
     TooLarge(#[from] newc::MemberTooLarge),
-    #[error("the archive can't be compressed")]
+    #[error("cannot compress the archive")]
     Compress(#[source] io::Error),
-    /// Not an archive, by its first bytes.
+    /// Its first bytes are not an archive's.
     #[error("no archive at offset {offset}: it starts with {found}, which is neither cpio (newc) nor gzip, xz or zstd")]
     Format {
         offset: usize,
@@ -77,22 +75,22 @@ pub enum ArchiveError {
         found: String,
     },
     /// A compressed archive that can't be unpacked.
-    #[error("the {format} archive at offset {offset} can't be unpacked")]
+    #[error("cannot unpack the {format} archive at offset {offset}")]
     Decompress {
         /// How it is compressed.
         format: &'static str,
         offset: usize,
         source: io::Error,
     },
-    /// A member header that makes no sense, or one that says more than there is.
-    #[error("the archive is damaged or cut off: {what} of the member at offset {offset} can't be read")]
+    /// A member header that is invalid, or exceeds the archive.
+    #[error("the archive is damaged or truncated: cannot read {what} of the member at offset {offset}")]
     Member {
         /// Where the member starts.
         offset: usize,
         what: &'static str,
     },
     /// More than the limits allow.
-    #[error("the archive holds more than {limit} {what}, the most that is unpacked here")]
+    #[error("the archive has more than {limit} {what}, the limit for unpacking")]
     Limit { limit: u64, what: &'static str },
 }
 
@@ -138,7 +136,7 @@ impl Archive {
         }
     }
 
-    /// Takes out the member at `path`.
+    /// Removes the member at `path`.
     pub fn remove(&mut self, path: &str) -> Option<Member> {
         self.members.remove(path.trim_start_matches('/'))
     }
@@ -175,7 +173,7 @@ impl Archive {
         read::unpack(bytes, limits)
     }
 
-    /// The regular files, readable by their owner alone: what coreos-installer takes note of, and how it writes it.
+    /// The regular files, with mode 0600, as coreos-installer reads and writes them.
     pub(crate) fn into_files(mut self) -> Self {
         self.members.retain(|_, member| matches!(member, Member::File { .. }));
         for member in self.members.values_mut() {
@@ -192,7 +190,7 @@ impl Archive {
         names.filter(|name| name.len() > prefix.len() && name.starts_with(prefix)).map(str::to_owned).collect()
     }
 
-    /// Puts in what was read. A file in the place of a directory replaces all below it, as it does when the kernel unpacks.
+    /// Adds what was read. A file that replaces a directory removes all below it, as in the kernel.
     fn put(&mut self, name: String, member: Member) {
         if !matches!(member, Member::Directory { .. }) {
             let below = format!("{name}/");

@@ -1,4 +1,4 @@
-//! Reading of archives: find out how each is compressed, unpack it, walk its members. All of it is bounded, the bytes may be anybody's.
+//! Reads archives: detects each one's compression, unpacks it, walks its members. All of it is limited, as the input is untrusted.
 
 use super::{Archive, ArchiveError, Member, clean_name};
 use ignition::newc;

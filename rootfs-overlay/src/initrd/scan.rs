@@ -1,4 +1,4 @@
-//! Reading of large initrds from front to back, of which only some files are kept: as much memory as these take.
+//! Reads large initrds sequentially and returns only some files, using as much memory as these.
 
 use super::{Archive, Member, clean_name, read::MAX_NAME_BYTES};
 use ignition::newc;
@@ -6,21 +6,21 @@ use std::io::{self, BufRead, Read};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Files that are kept may have as many bytes together; the largest are root file systems inside of an initrd.
-const MAX_KEPT_BYTES: u64 = 4 << 30;
+/// Maximum total size of the returned files; the largest are root file systems in an initrd.
+const MAX_MATCHED_BYTES: u64 = 4 << 30;
 /// What xz may use; a dictionary of 64 MiB, the largest preset's, needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// The largest window of zstd, as a power of two: 128 MiB.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// Which files are kept: those that any of some patterns matches. `*` also matches `/`.
+/// Which files to return: those that match any pattern. `*` also matches `/`.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     patterns: Vec<glob::Pattern>,
     refuses_traversal: bool,
 }
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("parsing glob patterns")]
 pub(crate) struct NamesError(#[from] glob::PatternError);
@@ -47,14 +47,14 @@ impl Names {
 /// Why an initrd can't be read. Texts are those of coreos-installer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScanError {
-    /// Reading fails, or it is no archive.
+    /// Reading fails, or it is not an archive.
     #[error("{doing}")]
     Read {
         /// What was being done.
         doing: &'static str,
         source: io::Error,
     },
-    /// What is no archive follows one.
+    /// Something else follows an archive.
     #[error("found trailing garbage inside compressed archive")]
     Garbage,
     /// A name that is absolute, or leads upwards.
@@ -63,7 +63,7 @@ pub(crate) enum ScanError {
         /// As it is in the archive.
         name: String,
     },
-    #[error("the files that are wanted have more than {MAX_KEPT_BYTES} bytes together")]
+    #[error("the matching files exceed {MAX_MATCHED_BYTES} bytes together")]
     TooLarge,
 }
 
@@ -75,8 +75,8 @@ fn bad(text: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Reads archives that follow each other, each compressed or not, with zeros between and after them, and returns the regular files
-/// whose names match. Of files of the same name the last stays, as with the kernel.
+/// Reads consecutive archives, each compressed or not, with zeros between and after them, and returns the regular files whose names
+/// match. Of files of the same name the last wins, as in the kernel.
 pub(crate) fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
     let mut found = Found { archive: Archive::new(), bytes: 0 };
@@ -134,7 +134,7 @@ impl Found {
             }
             if let (true, Ok(name)) = (wanted, clean) {
                 self.bytes = self.bytes.saturating_add(len);
-                if self.bytes > MAX_KEPT_BYTES {
+                if self.bytes > MAX_MATCHED_BYTES {
                     return Err(ScanError::TooLarge);
                 }
                 let mut data = Vec::new();
@@ -200,7 +200,7 @@ impl Header {
     }
 }
 
-/// A buffer that can be looked into as far as is asked for, so that what a decoder leaves is still there.
+/// A buffer that can peek as far as requested, so that what a decoder leaves is still available.
 struct Source<R> {
     inner: R,
     buffer: Vec<u8>,

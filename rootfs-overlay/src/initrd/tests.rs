@@ -143,7 +143,7 @@ fn damage_is_named_with_its_place() {
     assert!(text(&cpio[..cpio.len() - 124]).contains("the header of the member at offset"));
     assert!(text(&cpio[..115]).contains("the name of the member at offset 0"));
     let xz = sample().pack(Compression::Xz).unwrap();
-    assert!(text(&xz[..xz.len() / 2]).contains("the xz archive at offset 0 can't be unpacked"));
+    assert!(text(&xz[..xz.len() / 2]).contains("cannot unpack the xz archive at offset 0"));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Read, Seek, SeekFrom};
 
 const FIRST_SECTOR: u64 = 16;
-/// No image has more; what is read as more is no image.
+/// Maximum number; anything with more is not an image.
 const MAX_DESCRIPTORS: usize = 4096;
 
-/// A volume descriptor, as far as anybody here asks.
+/// A volume descriptor, as far as needed here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Descriptor {

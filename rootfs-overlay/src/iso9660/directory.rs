@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_RECORDS: usize = 1 << 20;
 /// Flag of a record: it is a directory.
 const DIRECTORY: u8 = 0x02;
-/// Flag of a record: the file goes on in the next record.
+/// Flag of a record: the file continues in the next record.
 const CONTINUED: u8 = 0x80;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub struct Record {
     /// Its length in bytes.
     pub length: u32,
     pub is_directory: bool,
-    /// Whether the file goes on in the next record.
+    /// Whether the file continues in the next record.
     pub continued: bool,
 }
 

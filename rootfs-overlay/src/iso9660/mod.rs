@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_and_cut_images_are_told_apart() {
+    fn other_files_and_truncated_images_are_distinguished() {
         let open = |bytes: Vec<u8>| {
             let error = Iso::open(Cursor::new(bytes)).map(|_| ()).unwrap_err();
             let mut text = error.to_string();

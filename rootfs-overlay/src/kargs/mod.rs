@@ -66,7 +66,7 @@ pub enum KargsError {
     None,
     #[error("invalid UTF-8 in karg area")]
     Text(#[from] std::string::FromUtf8Error),
-    /// Areas that should say the same don't.
+    /// Areas with different content.
     #[error("kargs don't match at all offsets! (expected '{expected}', but offset {offset} has: '{found}')")]
     Mismatch {
         /// What the first says.
@@ -89,7 +89,7 @@ pub enum KargsError {
         /// Length of the file.
         room: u64,
     },
-    /// An edit that is none.
+    /// An invalid edit.
     #[error(transparent)]
     Edit(#[from] NoReplacement),
 }
@@ -123,7 +123,7 @@ struct Place {
     end: Option<char>,
 }
 
-/// A place and what is there.
+/// A place and its content.
 #[derive(Debug, Serialize)]
 struct Area {
     #[serde(flatten)]
@@ -139,7 +139,7 @@ struct Listing {
     places: Vec<Place>,
 }
 
-/// All places of an ISO, which say the same. Serialized as `dev show iso --kargs` shows it.
+/// All places of an ISO, which have the same content. Serialized as `dev show iso --kargs` shows it.
 #[derive(Debug, Serialize)]
 pub struct Kargs {
     length: u64,
@@ -175,7 +175,7 @@ impl Kargs {
         &self.current
     }
 
-    /// Those it was made with.
+    /// The original ones.
     pub(crate) fn default_arguments(&self) -> &str {
         &self.default
     }
@@ -261,7 +261,7 @@ fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Listing>, KargsErro
     Ok(Some(Listing { length, default, places }))
 }
 
-/// The change that makes `default` the arguments that a reset goes back to.
+/// The change that makes `default` the arguments that a reset restores.
 pub(crate) fn default_patch<R: Read + Seek>(iso: &mut Iso<R>, default: &str) -> Result<Patch, KargsError> {
     let mut info = info(iso)?.ok_or(KargsError::None)?;
     let file = iso.find(INFO_PATH).map_err(KargsError::ReadInfo)?;

@@ -27,13 +27,13 @@ const VERSION: u32 = 1;
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes copied at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Longer outputs than this are no minimal ISO, whatever their description says; real ones have 100 MiB.
+/// Maximum length of a minimal ISO, whatever its description says; real ones have 100 MiB.
 const MAX_ISO_BYTES: u64 = 16 << 30;
 
 /// Why a minimal ISO can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MinisoError {
-    /// The description ends too early or makes no sense.
+    /// The description is truncated or invalid.
     #[error("failed to deserialize {what}")]
     Decode { what: &'static str, source: io::Error },
     /// It is too long to be written.
@@ -47,12 +47,12 @@ pub enum MinisoError {
     /// A file the full ISO lacks.
     #[error("missing minimal file {path} in full ISO")]
     Missing { path: String },
-    /// A file that is another one.
+    /// A file that differs.
     #[error("File {path} has different lengths in full and minimal ISOs")]
     Lengths { path: String },
     #[error("copying {what} at offset {offset}")]
     Copy { what: String, offset: u64, source: io::Error },
-    /// What follows the last file can't be copied.
+    /// The bytes after the last file can't be copied.
     #[error("copying remaining {what} bytes")]
     Rest { what: &'static str, source: io::Error },
     #[error("finishing xz stream")]
@@ -118,9 +118,9 @@ impl Entry {
 
 /// A stretch of a minimal ISO.
 enum Piece {
-    /// Bytes of its own, which are packed.
+    /// Its own bytes, which are packed.
     Packed { offset: u64, len: u64 },
-    /// What the full ISO has too.
+    /// Bytes that the full ISO has too.
     File(Entry),
 }
 
@@ -141,7 +141,7 @@ pub struct Data {
     packed: Vec<u8>,
 }
 
-/// What packing came to.
+/// The result of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// Files of the minimal ISO that are in the full one.
@@ -301,7 +301,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Hashes what goes through it, up to a limit.
+/// Hashes what passes through, up to a limit.
 struct Hashed<W> {
     out: W,
     hasher: Sha256,

@@ -1,4 +1,4 @@
-//! Asks every request for its token before anything else of it is looked at.
+//! Checks the token of every request before anything else in it.
 
 use super::token::{self, Claims, Scheme, TokenError};
 use super::{Access, Auth, Caller, Credential, Watches};
@@ -16,7 +16,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use std::sync::Arc;
 
-/// Lets a request through, with its [`Caller`] as an extension, or answers 401, 403, or 404 for what is somebody else's.
+/// Passes a request on with its [`Caller`] as an extension, or answers 401, 403, or 404 for what another caller owns.
 pub async fn authorize(
     State(service): State<Arc<Service>>,
     matched: MatchedPath,
@@ -38,7 +38,7 @@ pub async fn authorize(
             let asks = matches!(refusal, Refusal::Request(StatusCode::UNAUTHORIZED, _));
             let mut response = refusal.into_response();
             if asks {
-                // A browser asks its user only for what it knows.
+                // Browsers prompt their user only for schemes they know.
                 let page = !matched.as_str().starts_with(api::API_PATH);
                 let scheme = if page { "Basic realm=\"landfall\", charset=\"UTF-8\"" } else { "Bearer" };
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
@@ -48,7 +48,7 @@ pub async fn authorize(
     }
 }
 
-/// Who asks, and whether to look only.
+/// The caller, and whether it may only read.
 fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts) -> Result<(Caller, bool), Refusal> {
     let query = Call::parse_query(&parts.uri)?;
     let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -81,7 +81,7 @@ fn caller(service: &Service, pattern: &str, path: &[(&str, &str)], parts: &Parts
     Err(refused)
 }
 
-/// The token that comes in as `kind` says; none when there is nothing.
+/// The token in the place `kind` names, if any.
 fn credential(kind: Credential, path: &[(&str, &str)], query: &[(&str, &str)], headers: &HeaderMap) -> Option<String> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let of = |list: &[(&str, &str)], wanted: &str| {
@@ -126,16 +126,16 @@ fn missing(credentials: &[Credential]) -> String {
         Credential::Agent => "X-Secret-Key",
         Credential::User => "Authorization: Bearer",
         Credential::Watcher => "Watcher-Authorization",
-        Credential::WatcherBearer => "the same with a watcher's",
+        Credential::WatcherBearer => "the same with a watcher's token",
         Credential::Url => "query api_key",
         Credential::ImageHeader => "Image-Token",
         Credential::ImageUrl => "query image_token",
         Credential::Path => "the path",
     });
-    format!("a token is needed in one of: {}", places.collect::<Vec<_>>().join(", "))
+    format!("a token is required in one of: {}", places.collect::<Vec<_>>().join(", "))
 }
 
-/// Who shows a token with these claims where `kind` says, or why it isn't taken there.
+/// The caller with a token of these claims in the place `kind` names, or why it is refused there.
 fn of_claims(claims: &Claims, kind: Credential, uri: &Uri, model: &Model) -> Result<Caller, String> {
     let wanted: &[Scheme] = match kind {
         Credential::Agent => &[Scheme::AgentAuth],
@@ -166,7 +166,7 @@ fn of_claims(claims: &Claims, kind: Credential, uri: &Uri, model: &Model) -> Res
     if withdrawn { Err("the token was withdrawn".to_owned()) } else { Ok(caller) }
 }
 
-/// Whatever the path and the query name must be there for the caller.
+/// All that path and query name must be visible to the caller.
 fn within(
     caller: Caller,
     model: &Model,
@@ -190,18 +190,18 @@ fn within(
             named |= place == "path";
         }
     }
-    // Making a cluster or infra-env, or moving a host into another, would reach beyond what the token is for.
+    // Creating a cluster or infra-env, or moving a host into another, exceeds the token's scope.
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let own_events = pattern.ends_with("/v2/events");
-    // Counts are of everything.
+    // Metrics cover everything.
     if (reads || named || own_events) && !pattern.ends_with("/actions/bind") && pattern != "/metrics" {
         return Ok(());
     }
     Err(Refusal::Request(StatusCode::FORBIDDEN, "the token is for one infra-env or cluster only".to_owned()))
 }
 
-/// Refuses what another site's page makes a browser send on its own: the browser would add what it knows of its user, or
-/// be let in as anybody is. Programs that aren't browsers send neither header.
+/// Refuses requests that another site's page makes a browser send: the browser would add its user's credentials, or need none.
+/// Programs other than browsers send neither header.
 fn same_site(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
@@ -213,5 +213,5 @@ fn same_site(method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     if site && origin {
         return Ok(());
     }
-    Err(Refusal::Request(StatusCode::FORBIDDEN, "a page of another site asks for this".to_owned()))
+    Err(Refusal::Request(StatusCode::FORBIDDEN, "refused: the request comes from another site's page".to_owned()))
 }

@@ -8,49 +8,49 @@ use std::{io::Write, path::PathBuf, str::FromStr};
 
 const AFTER_HELP: &str = "\
 Examples:
-  For whoever runs the rack, for a working day:
+  For an administrator, for a working day:
     landfall serve token --state-dir /var/lib/landfall --expires 8h > token
     curl -H \"Authorization: Bearer $(cat token)\" http://10.0.0.5:8090/api/assisted-install/v2/clusters
 
-  For somebody who installs one cluster, and a dashboard:
+  For a user who installs one cluster, and for a dashboard:
     landfall serve token --state-dir /var/lib/landfall --cluster 7d9e…
     landfall serve token --state-dir /var/lib/landfall --kind watcher --expires 365d
 
-The web page asks for a name and a password: any name, and the token. A token can't be withdrawn before it expires but by \
-changing the key, which ends all of them, and an agent's for an infra-env by the infra-env's regenerate-signing-key.";
+The web page asks for a user name and a password: any name, and the token as password. To revoke tokens before they expire, \
+change the key, which revokes all; agents' tokens also with the infra-env's regenerate-signing-key.";
 
 /// Print a token for a service with --auth local
 ///
-/// The service need not run. The token is all that is written to standard output.
+/// The service need not run. Only the token is written to standard output.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Token {
-    /// State directory of the service, with its key
+    /// State directory of the service, which holds its key
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "auth_key")]
     state_dir: Option<PathBuf>,
 
-    /// The key, when the service was given one
+    /// Key file, if the service runs with --auth-key
     #[arg(long, value_name = "FILE")]
     auth_key: Option<PathBuf>,
 
-    /// Who shows it: a user, a watcher who only lists, or an agent (which finds its own in its ISO)
+    /// For a user, a watcher (read-only), or an agent (whose ISO already holds one)
     #[arg(long, value_enum, default_value_t = Kind::User)]
     kind: Kind,
 
-    /// Good for this infra-env and its cluster only
+    /// Valid for this infra-env and its cluster only
     #[arg(long, value_name = "ID", conflicts_with = "cluster")]
     infra_env: Option<InfraEnvId>,
 
-    /// Good for this cluster and its infra-envs only
+    /// Valid for this cluster and its infra-envs only
     #[arg(long, value_name = "ID")]
     cluster: Option<ClusterId>,
 
-    /// How many times the infra-env's signing key was made anew (regenerate-signing-key, the service's log says it): agents' tokens
-    /// of before are withdrawn
+    /// How many times the infra-env's signing key was regenerated (the service logs each regenerate-signing-key): earlier agents'
+    /// tokens are revoked
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "infra_env")]
     key_generation: u64,
 
-    /// How long it is good: 30m, 24h, 7d, or never for one that doesn't expire
+    /// Validity: 30m, 24h, 7d, or never for a token that doesn't expire
     #[arg(long, value_name = "TIME", default_value = "24h")]
     expires: Expiry,
 }
@@ -62,7 +62,7 @@ enum Kind {
     Agent,
 }
 
-/// Seconds; none for never.
+/// Seconds; `None` for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expiry(Option<i64>);
 
@@ -70,7 +70,7 @@ impl FromStr for Expiry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("'{text}' is not a time: give a number with s, m, h or d, or never");
+        let bad = || format!("'{text}' is not a duration: write a number with s, m, h or d, or never");
         if text == "never" {
             return Ok(Self(None));
         }
@@ -94,11 +94,11 @@ impl Token {
     pub fn run(self) -> anyhow::Result<()> {
         let key = match (&self.auth_key, &self.state_dir) {
             (Some(path), _) => SigningKey::read(path)?,
-            (None, Some(directory)) => SigningKey::keep(directory)?,
+            (None, Some(directory)) => SigningKey::load_or_create(directory)?,
             (None, None) => bail!("give --state-dir or --auth-key"),
         };
         let claims = self.claims(Timestamp::now().unix_seconds())?;
-        let token = token::sign(&key, &claims).context("the system gives no random numbers")?;
+        let token = token::sign(&key, &claims).context("the system has no random numbers")?;
         writeln!(std::io::stdout(), "{token}")?;
         Ok(())
     }

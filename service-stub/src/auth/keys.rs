@@ -1,4 +1,4 @@
-//! The key that tokens are signed with: made once and kept, or given.
+//! The key that signs tokens: created once and stored, or given.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ring::{
@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the kept key in the state directory.
+/// Name of the stored key in the state directory.
 pub const FILE: &str = "auth-key.pem";
 /// What comes before the point: algorithm ecPublicKey with curve P-256, and a bit string.
 const SPKI_HEAD: [u8; 26] = [
@@ -31,9 +31,9 @@ pub enum KeyError {
     #[error("cannot use the key file {}", path.display())]
     File { path: PathBuf, source: io::Error },
     /// Holds no key, or one of another kind.
-    #[error("{} holds no private key on curve P-256 in PEM form: make one with openssl ecparam -name prime256v1 -genkey -noout", path.display())]
+    #[error("{} has no P-256 private key in PEM: create one with openssl ecparam -name prime256v1 -genkey -noout", path.display())]
     Kind { path: PathBuf },
-    #[error("cannot make a key: the system gives no random numbers")]
+    #[error("cannot create a key: the system has no random numbers")]
     Random,
 }
 
@@ -78,8 +78,8 @@ impl SigningKey {
         Self::from_pem(&text).ok_or_else(|| KeyError::Kind { path: path.into() })
     }
 
-    /// Reads the key in the state directory, making one when there is none (mode 0600).
-    pub fn keep(directory: &Path) -> Result<Self, KeyError> {
+    /// Reads the key in the state directory; creates it if missing (mode 0600).
+    pub fn load_or_create(directory: &Path) -> Result<Self, KeyError> {
         let path = directory.join(FILE);
         match Self::read(&path) {
             Err(KeyError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -91,7 +91,7 @@ impl SigningKey {
             write_new(&path, pem("PRIVATE KEY", &document).as_bytes())
         };
         write().map_err(|source| KeyError::File { path: path.clone(), source })?;
-        tracing::info!(path = %path.display(), "made a key to sign tokens with");
+        tracing::info!(path = %path.display(), "created a key to sign tokens");
         Ok(key)
     }
 
@@ -110,7 +110,7 @@ impl SigningKey {
         self.pair.public_key().as_ref()
     }
 
-    /// The public key as others are told it: SubjectPublicKeyInfo (RFC 5480) in base64, as in a file of `openssl ec -pubout`.
+    /// The public key for others: SubjectPublicKeyInfo (RFC 5480) in base64, as `openssl ec -pubout` writes it.
     pub fn public_text(&self) -> String {
         STANDARD.encode([SPKI_HEAD.as_slice(), self.public()].concat())
     }
@@ -121,7 +121,7 @@ fn wrapped(key: &[u8]) -> Option<Vec<u8>> {
     // version 0; algorithm ecPublicKey with curve P-256.
     const HEAD: [u8; 24] =
         [2, 1, 0, 0x30, 0x13, 6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
-    // Lengths in two bytes are more than this key needs, and DER wants the shortest: one of its own below 128, else 0x81.
+    // DER wants the shortest form of a length: one byte below 128, else 0x81 and one byte. This key needs no longer one.
     let tagged = |tag: u8, content: &[u8]| {
         let length = u8::try_from(content.len()).ok()?;
         let length = if length < 0x80 { vec![length] } else { vec![0x81, length] };
@@ -144,7 +144,7 @@ pub fn pem(label: &str, der: &[u8]) -> String {
     pem + "-----END " + label + "-----\n"
 }
 
-/// Writes a file only we can read, whole or not at all, on disk when this returns. An older one is replaced.
+/// Writes a file of mode 0600 atomically; it is on disk when this returns. An existing one is replaced.
 pub fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".new");
@@ -170,8 +170,8 @@ mod tests {
     fn a_key_is_made_once_and_only_we_can_read_it() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
-        let first = SigningKey::keep(&state).unwrap();
-        let again = SigningKey::keep(&state).unwrap();
+        let first = SigningKey::load_or_create(&state).unwrap();
+        let again = SigningKey::load_or_create(&state).unwrap();
         assert_eq!(first.public(), again.public());
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&state), mode(&state.join(FILE))), (0o700, 0o600));

@@ -1,7 +1,7 @@
-//! Who may do what: nobody is asked, or everybody shows a token of this service.
+//! Authentication: none, or a token of this service with every request.
 //!
-//! Tokens are bound to an infra-env or a cluster (docs/compatibility.md#authentication): whatever lies elsewhere reads as not
-//! there. Users' tokens may be bound to nothing, and then see all.
+//! Tokens are bound to an infra-env or a cluster (docs/compatibility.md#authentication): all else appears not to exist. A user's
+//! token may be unbound, and then sees everything.
 
 pub mod check;
 pub mod cli;
@@ -16,10 +16,10 @@ use api::{ClusterId, InfraEnvId, Secret, Timestamp};
 use keys::SigningKey;
 use std::sync::Arc;
 
-/// Presigned addresses are good for so long, in seconds (docs/compatibility.md#authentication; the real service has 4 h).
+/// Validity of presigned addresses, seconds (docs/compatibility.md#authentication; the real service has 4 h).
 pub const PRESIGNED_S: i64 = 4 * 3600;
 
-/// Where a token comes in, and what kind of token that is.
+/// Where a request carries its token, and the kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// `X-Secret-Key`: an agent's.
@@ -28,7 +28,7 @@ pub enum Credential {
     User,
     /// `Watcher-Authorization`: a watcher's.
     Watcher,
-    /// `Authorization: Bearer`, a watcher's: programs that collect counts can often send no other header.
+    /// `Authorization: Bearer`, a watcher's: programs that collect metrics can often send no other header.
     WatcherBearer,
     /// Query `api_key`: a presigned address's.
     Url,
@@ -40,7 +40,7 @@ pub enum Credential {
     Path,
 }
 
-/// What an endpoint asks for.
+/// What an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
@@ -49,10 +49,10 @@ pub enum Access {
     One(&'static [Credential]),
 }
 
-/// How callers are told apart.
+/// How callers are authenticated.
 #[derive(Clone, Debug, Default)]
 pub enum Auth {
-    /// They aren't: everybody may do everything.
+    /// Not at all: any client may do everything.
     #[default]
     None,
     /// By tokens signed with this key.
@@ -73,12 +73,12 @@ pub enum Caller {
     Cluster(ClusterId),
 }
 
-/// Extension of a request whose caller may only look.
+/// Extension of a request whose caller may only read.
 #[derive(Clone, Copy, Debug)]
 pub struct Watches;
 
 impl Caller {
-    /// Whether an infra-env is there for this caller.
+    /// Whether this caller sees an infra-env.
     pub fn sees_infra_env(self, model: &Model, id: InfraEnvId) -> bool {
         match self {
             Self::Nobody => false,
@@ -90,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Whether a cluster is there for this caller.
+    /// Whether this caller sees a cluster.
     pub fn sees_cluster(self, model: &Model, id: ClusterId) -> bool {
         match self {
             Self::Nobody => false,
@@ -104,7 +104,7 @@ impl Caller {
         }
     }
 
-    /// Refuses a caller who names a cluster or infra-env that isn't there for him, in the words for one that isn't there.
+    /// Refuses a caller that names a cluster or infra-env it may not see, as if that did not exist.
     pub fn check(
         self,
         model: &Model,
@@ -122,10 +122,10 @@ impl Caller {
 }
 
 impl Auth {
-    /// The token that agents of an infra-env show, until its signing key is made anew; none when they aren't asked.
+    /// The token of an infra-env's agents, valid until its signing key is regenerated; `None` without authentication.
     ///
-    /// Each signature is another, and an ISO must be the same bytes whichever part of it is asked for: so it is made once
-    /// and kept with the infra-env.
+    /// Signatures differ each time, and an ISO must have the same bytes whichever part is requested: so the token is created once
+    /// and stored with the infra-env.
     pub fn agent_token(&self, infra_env: InfraEnvId, key_generation: u64) -> Option<Secret> {
         let claims = Claims { infra_env_id: Some(infra_env), key_generation, ..Claims::default() };
         self.sign(&claims).map(Secret::new)
@@ -139,7 +139,7 @@ impl Auth {
         claims.is_ok_and(|claims| ours(claims) == (Some(record.infra_env.id), record.key_generation))
     }
 
-    /// A token that opens an infra-env's images until the moment returned with it.
+    /// A token for an infra-env's images, and when it expires.
     pub fn image_token(&self, record: &InfraEnvRecord) -> Option<(String, Timestamp)> {
         let claims = Claims {
             infra_env_id: Some(record.infra_env.id),
@@ -150,8 +150,8 @@ impl Auth {
         self.expiring(claims)
     }
 
-    /// A path with its query and a token that opens it, and until when; without authentication the path as it is, for ever. It
-    /// leads to something of `infra_env`, else of `cluster`.
+    /// A path and query with a token for it, and when that expires; without authentication the path alone, which never expires. It
+    /// belongs to `infra_env`, else to `cluster`.
     pub fn presigned(
         &self,
         path: &str,
@@ -181,7 +181,7 @@ impl Auth {
         Some((token, Timestamp::from_unix_seconds(exp)))
     }
 
-    /// Signs `claims`; none without authentication.
+    /// Signs `claims`; `None` without authentication.
     pub fn sign(&self, claims: &Claims) -> Option<String> {
         match self {
             Self::None => None,

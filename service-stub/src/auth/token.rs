@@ -5,52 +5,52 @@ use api::{ClusterId, InfraEnvId};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
-/// A longer text is no token of ours.
+/// A longer text is not one of our tokens.
 pub const MAX_TOKEN_BYTES: usize = 2048;
-/// Clocks of two machines may differ by so much, in seconds.
+/// The clocks of two machines may differ by this much, in seconds.
 const LEEWAY_S: i64 = 60;
 
-/// What a token is good for.
+/// What a token allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scheme {
-    /// Agents, installers and controllers of one infra-env or cluster. Tokens of the real service don't say so.
+    /// Agents, installers and controllers of one infra-env or cluster. The real service's tokens lack this claim.
     #[default]
     AgentAuth,
     UserAuth,
-    /// Users who only look.
+    /// Read-only users.
     WatcherAuth,
     UrlAuth,
     /// Images of one infra-env.
     ImageAuth,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Good for this infra-env.
+    /// Valid for this infra-env.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infra_env_id: Option<InfraEnvId>,
-    /// Good for this cluster.
+    /// Valid for this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<ClusterId>,
-    /// Good for this.
+    /// What it allows.
     #[serde(default, skip_serializing_if = "is_agent")]
     pub auth_scheme: Scheme,
-    /// Good until then, Unix seconds; for ever without.
+    /// Expiry, Unix seconds; absent if it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exp: Option<i64>,
-    /// Not good before, Unix seconds.
+    /// Not valid before, Unix seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbf: Option<i64>,
-    /// Good for this path and query, without the token in it.
+    /// Valid for this path and query, without the token in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Good as long as the infra-env has this signing key.
+    /// Valid while the infra-env has this signing key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<String>,
-    /// For an agent, good as long as the infra-env's signing key is the first (0), or has been made anew so many times. Tokens of the
-    /// real service don't say so, nor do those made before there is an infra-env.
+    /// An agent's token is valid while the infra-env's signing key has been regenerated this many times. The real service's tokens
+    /// lack this claim, as do those created before the infra-env.
     #[serde(default, skip_serializing_if = "api::is_zero")]
     pub key_generation: u64,
 }
@@ -59,16 +59,16 @@ fn is_agent(scheme: &Scheme) -> bool {
     *scheme == Scheme::AgentAuth
 }
 
-/// Why a token is not taken. Nothing of the token is in it.
+/// Why a token is refused. It holds nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("the token is malformed")]
     Malformed,
-    /// Another algorithm, or one that wants more than this program knows.
+    /// Another algorithm, or critical headers this program doesn't know.
     #[error("the token is not signed with ES256")]
     Algorithm,
     /// By another key, or changed.
-    #[error("the token's signature is wrong: it is of another service, or of this one with another key")]
+    #[error("the token's signature is wrong: it was signed by another service, or with another key")]
     Signature,
     #[error("the token has expired")]
     Expired,
@@ -85,7 +85,7 @@ struct Header {
 
 const HEADER: &[u8] = br#"{"alg":"ES256","typ":"JWT"}"#;
 
-/// Signs `claims`; none when the system has no randomness to give.
+/// Signs `claims`; `None` if the system has no random numbers.
 pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     let payload = serde_json::to_vec(claims).ok()?;
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode(payload));
@@ -93,8 +93,7 @@ pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
     Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-/// What `token` says, if it is signed by `key` and its time is now (Unix seconds). What it says is looked at after its
-/// signature.
+/// The claims of `token`, if `key` signed it and it is valid `now` (Unix seconds). The signature is checked first.
 pub fn verify(key: &SigningKey, token: &str, now: i64) -> Result<Claims, TokenError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(TokenError::Malformed);

@@ -48,13 +48,13 @@ pub(crate) const OPERATORS: [&str; 29] = [
     "ocs",
 ];
 
-/// How a check came out. Pending means that a fact is missing; it does not pass.
+/// The outcome of a check. Pending means that a fact is missing; it does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
-    /// It can't be decided, by the fault of a setting.
+    /// It can't be decided because of a setting.
     Error,
-    /// The operator of the service does not want it.
+    /// The service's operator disabled it.
     Disabled,
     Success,
     Failure,
@@ -76,10 +76,10 @@ impl Finding {
     }
 }
 
-/// Checks that hold nothing back, by name.
+/// Checks that block nothing, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waived {
-    /// Told as they come out, and counted as passed.
+    /// Shown with their outcome, and counted as passed.
     pub(crate) ignored: BTreeSet<String>,
     /// Not looked at.
     pub(crate) disabled: BTreeSet<String>,
@@ -107,7 +107,7 @@ struct Shown<'a> {
     message: &'a str,
 }
 
-/// Of operators nobody asked for, as every host and cluster shows them.
+/// For operators that were not requested, shown for every host and cluster.
 static OPERATOR_FINDINGS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     // The old name of one is not shown.
     let shown = OPERATORS.iter().filter(|operator| **operator != "ocs");

@@ -226,7 +226,7 @@ impl Requirements {
         self.find(version).map_or(fallback, |entry| pick(entry).or(fallback)).needs()
     }
 
-    /// The least any role needs: a host below it is of no use to anybody.
+    /// The minimum of any role: a host below it is useless.
     pub(crate) fn least(&self, version: &str) -> RoleNeeds {
         let roles =
             [HostRole::Master, HostRole::Arbiter, HostRole::Worker].map(|role| self.role_needs(version, role, false));
@@ -258,7 +258,7 @@ fn is_edge(inventory: &Inventory) -> bool {
     architecture == "aarch64" && product.replace(' ', "").eq_ignore_ascii_case(EDGE_PRODUCT)
 }
 
-/// Whether a version is that release or a later one. One that can't be read counts as late: it is nobody's old one.
+/// Whether a version is that release or later. An unreadable version counts as later.
 pub(crate) fn is_at_least(version: &str, major: u64, minor: u64) -> bool {
     match *numbers(version).as_slice() {
         [0, ..] | [] => true,
@@ -267,7 +267,7 @@ pub(crate) fn is_at_least(version: &str, major: u64, minor: u64) -> bool {
     }
 }
 
-/// `4.22.9` as numbers; what is no number counts as 0.
+/// `4.22.9` as numbers; anything else counts as 0.
 fn numbers(version: &str) -> Vec<u64> {
     version.split(['.', '-']).map(|part| part.parse().unwrap_or(0)).collect()
 }

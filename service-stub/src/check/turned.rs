@@ -1,11 +1,11 @@
-//! Which checks came out otherwise than the last time: what people are told by events (docs/compatibility.md#validations).
+//! Checks whose outcome changed since the last time, which events report (docs/compatibility.md#validations).
 
 use super::{Finding, Status};
 use kernel::order::Gather;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Which way a check turned.
+/// How a check changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It fails now.
@@ -19,18 +19,18 @@ pub(crate) enum Turn {
 
 /// An entry of the published text, as far as it matters here.
 #[derive(Deserialize)]
-struct Told {
+struct Entry {
     id: String,
     status: Status,
 }
 
-/// Findings that turned since `before`, the `validations_info` of the last time: to failure from anything else, or from failure to
-/// success. A check that could not be made (`error`) is neither.
+/// Findings that changed since `before`, the last `validations_info`: to failure from anything else, or from failure to success. A
+/// check that could not be made (`error`) counts as neither.
 pub(crate) fn turned<'a>(before: &str, findings: impl Iterator<Item = &'a Finding>) -> Vec<(Turn, &'a Finding)> {
-    let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Told>>>(before) else { return Vec::new() };
-    let told: BTreeMap<String, Status> =
+    let Ok(by_category) = serde_json::from_str::<BTreeMap<String, Vec<Entry>>>(before) else { return Vec::new() };
+    let previous: BTreeMap<String, Status> =
         by_category.into_values().flatten().map(|entry| (entry.id, entry.status)).gather();
-    let turn = |finding: &Finding| match (told.get(finding.id)?, finding.status) {
+    let turn = |finding: &Finding| match (previous.get(finding.id)?, finding.status) {
         (before, Status::Failure) if *before != Status::Failure => {
             Some(Turn::Failed { regressed: *before == Status::Success })
         }

@@ -11,19 +11,19 @@ use api::endpoint::{
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// A larger secret or key is none.
+/// A larger file is not a secret or key.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
 /// Clusters: list, show, create, install and the rest
 ///
-/// A CLUSTER is meant by its name, its id, or the start of its id where that is the only one.
+/// CLUSTER is a name, an id, or the start of an id that matches only one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   export LANDFALL_URL=http://10.0.0.5:8090
   landfall cluster create rack --openshift-version 4.22 --base-domain example.com --pull-secret-file pull-secret.json
   landfall cluster list
-  landfall cluster show rack                 # hosts, and what stands in the way
+  landfall cluster show rack                 # hosts, and blocking validations
   landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'
   landfall cluster install rack --wait
   landfall cluster kubeconfig rack --output kubeconfig
@@ -39,89 +39,89 @@ pub struct Cluster {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// All clusters
+    /// List clusters
     List,
-    /// One cluster: its state, its hosts, and the validations that stand in the way
+    /// Show a cluster: its state, its hosts, and the validations that block it
     Show {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// All validations, also those that pass
+        /// All validations, including those that pass
         #[arg(long)]
         validations: bool,
     },
-    /// Make a cluster
+    /// Create a cluster
     Create(Create),
-    /// Change settings by the API's names: FIELD=VALUE, where VALUE is JSON or text, or @FILE
+    /// Change settings by their API names: FIELD=VALUE, where VALUE is JSON, text or @FILE
     Set {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// What
+        /// Settings
         #[arg(required = true, value_name = "FIELD=VALUE")]
         settings: Vec<String>,
     },
-    /// Begin the installation
+    /// Start the installation
     Install {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// Stay until it is installed, or has failed
+        /// Wait until it is installed or has failed
         #[arg(long)]
         wait: bool,
-        /// How long to stay: 90m, 2h, 45s
+        /// Maximum time to wait: 90m, 2h, 45s
         #[arg(long, value_name = "TIME", default_value = "90m", value_parser = wait::duration, requires = "wait")]
         timeout: Duration,
     },
-    /// Stop the installation; the hosts stay as they are
+    /// Cancel the installation; the hosts stay as they are
     Cancel {
-        /// Which
+        /// Name or id
         cluster: String,
     },
-    /// Back to before the installation; its hosts must boot the discovery image again
+    /// Reset it to its state before the installation; its hosts must boot the discovery image again
     Reset {
-        /// Which
+        /// Name or id
         cluster: String,
     },
     /// Delete the cluster, its hosts and their logs
     Delete {
-        /// Which
+        /// Name or id
         cluster: String,
     },
-    /// User, password and console of the installed cluster
+    /// Print user, password and console URL of the installed cluster
     Credentials {
-        /// Which
+        /// Name or id
         cluster: String,
     },
-    /// The kubeconfig, to standard output or a file of mode 0600
+    /// Download the kubeconfig, to standard output or a file of mode 0600
     Kubeconfig {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// Where to
+        /// Output file
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// The one that does not trust the ingress' certificate
+        /// The kubeconfig without the ingress certificate
         #[arg(long)]
         no_ingress: bool,
     },
-    /// A file of the installation: bootstrap.ign, master.ign, worker.ign, metadata.json, install-config.yaml, …
+    /// Download an installation file: bootstrap.ign, master.ign, worker.ign, metadata.json, install-config.yaml, …
     File {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// The file's name
+        /// File name
         name: String,
-        /// Where to
+        /// Output file
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Logs as an archive, of one host, of the controller, or all
+    /// Download a log archive: of one host, of the controller, or of all
     Logs {
-        /// Which
+        /// Name or id
         cluster: String,
-        /// Of this host
+        /// Logs of this host
         #[arg(long, conflicts_with = "controller")]
         host: Option<String>,
-        /// Of the cluster's controller
+        /// Logs of the cluster's controller
         #[arg(long)]
         controller: bool,
-        /// Where to, - for standard output; without it the name that fits, in this directory
+        /// Output file, - for standard output. Default: a fitting name in the current directory
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -131,7 +131,7 @@ enum Command {
 #[command(override_usage = "landfall cluster create [OPTIONS] --openshift-version <VERSION>\n       \
     --pull-secret-file <FILE> <NAME>")]
 struct Create {
-    /// Name, a DNS label
+    /// Name of the cluster, a DNS label
     name: String,
     /// Version to install
     #[arg(long, value_name = "VERSION")]
@@ -139,7 +139,7 @@ struct Create {
     /// Registry credentials, JSON; - for standard input
     #[arg(long, value_name = "FILE")]
     pull_secret_file: PathBuf,
-    /// DNS domain the cluster's name is put before
+    /// Base DNS domain
     #[arg(long, value_name = "DOMAIN")]
     base_domain: Option<String>,
     /// Control-plane hosts; 1 is a single node
@@ -148,19 +148,19 @@ struct Create {
     /// Public key of user core on the installed hosts
     #[arg(long, value_name = "FILE")]
     ssh_key_file: Option<PathBuf>,
-    /// Address of the API; a second one for the other IP family
+    /// API address; give a second one for dual stack
     #[arg(long = "api-vip", value_name = "ADDRESS")]
     api_vips: Vec<String>,
-    /// Address of the ingress; a second one for the other IP family
+    /// Ingress address; give a second one for dual stack
     #[arg(long = "ingress-vip", value_name = "ADDRESS")]
     ingress_vips: Vec<String>,
     /// Network of the hosts
     #[arg(long = "machine-network", value_name = "CIDR")]
     machine_networks: Vec<String>,
-    /// Load balancers and DNS are the user's
+    /// You provide load balancers and DNS
     #[arg(long)]
     user_managed_networking: bool,
-    /// Any other setting by the API's name; VALUE is JSON or text, or @FILE
+    /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     settings: Vec<String>,
 }
@@ -195,7 +195,7 @@ impl Cluster {
         Console::standard(|console| self.run_on(console))
     }
 
-    /// The same, with results elsewhere.
+    /// The same, printing to `console`.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         let act = |cluster: &str, action: &'static Endpoint| {

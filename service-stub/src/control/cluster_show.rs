@@ -1,18 +1,18 @@
-//! A cluster in full.
+//! A cluster in detail.
 
 use super::{Console, display_name, host_name, table};
 use crate::text::{self, at, number_at};
 use kernel::order;
 use serde_json::Value;
 
-/// Of an installation: `43 %`; empty before one.
+/// Progress of an installation: `43 %`; empty before one.
 pub(crate) fn percent(cluster: &Value) -> String {
     let begun =
         !at(cluster, "/install_started_at").starts_with("0001-") && !at(cluster, "/install_started_at").is_empty();
     if begun { format!("{} %", number_at(cluster, "/progress/total_percentage")) } else { String::new() }
 }
 
-/// Of a host: its stage with what it says of it, and how far it is.
+/// A host's stage, with its detail and progress.
 pub(crate) fn stage(host: &Value) -> String {
     let (stage, detail) = (at(host, "/progress/current_stage"), at(host, "/progress/progress_info"));
     match (stage, detail) {
@@ -22,7 +22,7 @@ pub(crate) fn stage(host: &Value) -> String {
     }
 }
 
-/// Of a host: `37 %`; empty before an installation.
+/// Progress of a host: `37 %`; empty before an installation.
 pub(crate) fn host_percent(host: &Value) -> String {
     match at(host, "/progress/current_stage") {
         "" => String::new(),
@@ -30,7 +30,7 @@ pub(crate) fn host_percent(host: &Value) -> String {
     }
 }
 
-/// The role a host has, or in parentheses the one it would be given.
+/// A host's role, or in parentheses its suggested role.
 pub(crate) fn role(host: &Value) -> String {
     let bootstrap = host.pointer("/bootstrap").and_then(Value::as_bool).unwrap_or(false);
     match (at(host, "/role"), at(host, "/suggested_role")) {
@@ -73,7 +73,7 @@ pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool
         ("Ingress addresses", addresses(cluster, "ingress_vips")),
         ("Machine networks", addresses(cluster, "machine_networks")),
         ("Created", moment("/created_at")),
-        ("Installation begun", moment("/install_started_at")),
+        ("Installation started", moment("/install_started_at")),
         ("Installation ended", moment("/install_completed_at")),
     ])?;
     let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
@@ -100,7 +100,7 @@ pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool
     Ok(())
 }
 
-/// The validations of `whose`: those that stand in the way, or all. Nothing when there is none to tell of.
+/// Prints the validations of `whose`: those that block it, or all. Prints nothing if there are none.
 pub(crate) fn findings(console: &mut Console, whose: &str, info: &str, all: bool) -> anyhow::Result<()> {
     let found = text::validations(info);
     let wanted: Vec<_> = found.iter().filter(|finding| all || finding.stands_in_the_way()).collect();
@@ -109,7 +109,7 @@ pub(crate) fn findings(console: &mut Console, whose: &str, info: &str, all: bool
     }
     console.say("")?;
     let whose = text::plain(whose);
-    console.say(if all { format!("Validations of {whose}:") } else { format!("In the way of {whose}:") })?;
+    console.say(if all { format!("Validations of {whose}:") } else { format!("Blocking {whose}:") })?;
     for finding in wanted {
         console.say(format!("  {:<8} {}: {}", finding.status, finding.id, text::plain(&finding.message)))?;
     }

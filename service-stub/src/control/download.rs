@@ -1,4 +1,4 @@
-//! Files from the service: to standard output, or to a file that appears whole or not at all.
+//! Downloads files from the service to standard output, or atomically to a file.
 
 use super::{Console, Session};
 use anyhow::Context;
@@ -18,12 +18,12 @@ pub(crate) fn file(session: &Session, console: &mut Console, target: &Target, to
     into(console, to, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
-/// Downloads a URL of its own right, without the token: who made the URL put into it what it takes.
+/// Downloads a presigned URL, without the token.
 pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
     let shown = api::http::public_url(url);
     into(console, to, |out, progress| {
         let agent = api::http::agent(&session.http)?;
-        // The error of a request may tell its whole URL, in which a token may be.
+        // The error of a request may show its URL, which may hold a token.
         let mut response = agent.get(url).call().map_err(|error| match error {
             ureq::Error::Io(error) => anyhow::Error::from(error).context(format!("no answer from {shown}")),
             _ => anyhow::anyhow!("GET {shown} failed"),
@@ -54,7 +54,7 @@ fn into(
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Mode 0600: there may be credentials in it.
     let made = tempfile::Builder::new().prefix(".landfall-").suffix(".part").tempfile_in(directory);
-    let mut file = made.with_context(|| format!("cannot make a file in {}", directory.display()))?;
+    let mut file = made.with_context(|| format!("cannot create a file in {}", directory.display()))?;
     let bar = bar();
     let gone: PathBuf = file.path().to_owned();
     let end = super::wait::on_interrupt({
@@ -81,7 +81,7 @@ fn into(
     console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
 }
 
-/// Nothing unless standard error is a terminal.
+/// Hidden unless standard error is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
     let style = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";

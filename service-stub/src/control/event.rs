@@ -6,9 +6,9 @@ use api::endpoint::{LIST_EVENTS, Target};
 use serde_json::Value;
 use std::{collections::VecDeque, process::ExitCode, time::Duration};
 
-/// Between two looks for new events.
+/// Pause between polls for new events.
 const PAUSE: Duration = Duration::from_secs(2);
-/// New events are looked for among so many of the newest.
+/// How many of the newest events a poll requests.
 const WINDOW: usize = 500;
 
 /// Events: list or follow them
@@ -29,19 +29,19 @@ pub struct Event {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// The newest events, the newest last
+    /// List the newest events, the newest last
     List {
         #[command(flatten)]
         which: Which,
-        /// At most so many
+        /// Maximum number
         #[arg(long, value_name = "COUNT", default_value_t = 100)]
         limit: usize,
     },
-    /// The newest events, and each that comes, until Ctrl-C; with --json one document a line
+    /// Print the newest events, then each new one until Ctrl-C; with --json one document per line
     Follow {
         #[command(flatten)]
         which: Which,
-        /// So many old ones first
+        /// Number of past events to print first
         #[arg(long, value_name = "COUNT", default_value_t = 10)]
         limit: usize,
     },
@@ -49,16 +49,16 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Only of this cluster
+    /// Only events of this cluster
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
-    /// Only of this host
+    /// Only events of this host
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only of this infra-env
+    /// Only events of this infra-env
     #[arg(long, value_name = "INFRA-ENV")]
     infra_env: Option<String>,
-    /// Only these: info, warning, error, critical
+    /// Only these severities: info, warning, error, critical
     #[arg(long, value_name = "SEVERITY", value_delimiter = ',', value_parser = crate::events::Severity::NAMES)]
     severity: Vec<String>,
 }
@@ -88,7 +88,7 @@ impl Event {
         Console::standard(|console| self.run_on(console))
     }
 
-    /// The same, with results elsewhere.
+    /// The same, printing to `console`.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         match self.command {
@@ -133,7 +133,7 @@ fn follow(session: &Session, console: &mut Console, target: &Target, first: usiz
                 begun = true;
                 console.out.flush()?;
             }
-            // It worked before: the service may be on its way back.
+            // It worked before: the service may be restarting.
             Err(error) if begun => tracing::warn!("{error:#}"),
             Err(error) => return Err(error),
         }
@@ -141,7 +141,7 @@ fn follow(session: &Session, console: &mut Console, target: &Target, first: usiz
     }
 }
 
-/// Those that were not among the last seen. Events have no id: two that are the same in everything are one.
+/// The events that were not among the last seen. Events have no id: two with identical content count as one.
 fn unseen(seen: &mut VecDeque<Value>, events: Vec<Value>) -> Vec<Value> {
     let new: Vec<Value> = events.into_iter().filter(|event| !seen.contains(event)).collect();
     seen.extend(new.iter().cloned());
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_event_is_told_once() {
+    fn each_event_is_printed_once() {
         let event = |n: i32| json!({"message": n});
         let mut seen = VecDeque::new();
         assert_eq!(unseen(&mut seen, vec![event(1), event(2)]).len(), 2);

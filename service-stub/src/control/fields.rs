@@ -1,21 +1,23 @@
-//! Settings given as FIELD=VALUE, by the API's own names.
+//! Settings given as FIELD=VALUE, by their API names.
 
 use super::read_small;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// A larger value is none.
+/// A larger file is not a value.
 const MAX_VALUE_BYTES: u64 = 8 << 20;
-/// What must not be seen in the list of processes.
+/// Fields that must not show in the process list.
 const SECRETS: [&str; 1] = ["pull_secret"];
 
-/// Why a setting can't be taken.
+/// Why a setting is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FieldError {
     /// No `=`.
     #[error("'{0}' is not a setting: write FIELD=VALUE, FIELD=@FILE or FIELD=null")]
     Form(String),
-    #[error("{0} is a secret, and others see this command line: write {0}=@FILE, or {0}=@- for standard input")]
+    #[error(
+        "{0} is a secret, and other users can see this command line: write {0}=@FILE, or {0}=@- for standard input"
+    )]
     Secret(String),
 }
 
@@ -37,12 +39,12 @@ fn parse(setting: &str) -> Result<(&str, Source<'_>), FieldError> {
     }
 }
 
-/// A value on the command line: JSON where it is some, else text.
+/// A value on the command line: JSON if it parses, else text.
 fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-/// Adds settings to a document, the last of a name counting. What is in a file is text.
+/// Adds settings to a document; the last of a name wins. The content of a file is text.
 pub(crate) fn add(document: &mut Map<String, Value>, settings: &[String]) -> anyhow::Result<()> {
     for setting in settings {
         let (name, source) = parse(setting)?;

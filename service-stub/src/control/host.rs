@@ -13,17 +13,17 @@ use api::endpoint::{
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
 
-/// A larger Ignition config is none.
+/// A larger file is not an Ignition config.
 const MAX_IGNITION_BYTES: u64 = 2 << 20;
 
 /// Hosts: list, show, set, bind and the rest
 ///
-/// A HOST is meant by its name, its id, or the start of its id where that is the only one.
+/// HOST is a name, an id, or the start of an id that matches only one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   landfall host list --cluster rack
-  landfall host show node-1                  # hardware, disks with what makes them unfit, validations
+  landfall host show node-1                  # hardware, disks and why they are unfit, validations
   landfall host set 3f1c --hostname node-1 --role master --disk /dev/nvme0n1
   landfall host bind node-1 rack
   landfall host installer-args node-1 -- --append-karg console=ttyS0
@@ -34,7 +34,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage.")]
 pub struct Host {
     #[command(flatten)]
     reach: Reach,
-    /// Look among the hosts of this infra-env only
+    /// Only hosts of this infra-env
     #[arg(long, global = true, value_name = "INFRA-ENV")]
     infra_env: Option<String>,
     #[command(subcommand)]
@@ -43,31 +43,31 @@ pub struct Host {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// All hosts, of one cluster or of all
+    /// List hosts
     List {
-        /// Only those of this cluster
+        /// Only hosts of this cluster
         #[arg(long, value_name = "CLUSTER", conflicts_with = "unbound")]
         cluster: Option<String>,
-        /// Only those without a cluster
+        /// Only hosts without a cluster
         #[arg(long)]
         unbound: bool,
     },
-    /// One host: state, hardware, and the validations that stand in the way
+    /// Show a host: state, hardware, and the validations that block it
     Show {
-        /// Which
+        /// Name or id
         host: String,
-        /// All validations, also those that pass
+        /// All validations, including those that pass
         #[arg(long)]
         validations: bool,
-        /// Nothing but the inventory, as JSON
+        /// Only the inventory, as JSON
         #[arg(long)]
         inventory: bool,
     },
     /// Change name, role, installation disk or other settings
     Set {
-        /// Which
+        /// Name or id
         host: String,
-        /// Name it is to have
+        /// New hostname
         #[arg(long, value_name = "NAME")]
         hostname: Option<String>,
         /// master, worker, arbiter or auto-assign
@@ -76,44 +76,44 @@ enum Command {
         /// Disk to install to: its path, or its id in the inventory
         #[arg(long)]
         disk: Option<String>,
-        /// Others by the API's names; VALUE is JSON or text, or @FILE
+        /// Other settings by their API names; VALUE is JSON, text or @FILE
         #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk"])]
         settings: Vec<String>,
     },
-    /// Make it part of a cluster
+    /// Bind a host to a cluster
     Bind {
-        /// Which
+        /// Name or id
         host: String,
-        /// Of which
+        /// Cluster: name or id
         cluster: String,
     },
-    /// Take it out of its cluster
+    /// Unbind a host from its cluster
     Unbind {
-        /// Which
+        /// Name or id
         host: String,
     },
-    /// Show or set the Ignition config that is merged into the installed host's
+    /// Show or set the Ignition config merged into the installed host's config
     Ignition {
-        /// Which
+        /// Name or id
         host: String,
-        /// Set it to this file's, - for standard input; an empty one removes it
+        /// Set it from this file, - for standard input; an empty file removes it
         #[arg(long, value_name = "FILE")]
         set: Option<PathBuf>,
-        /// The whole config that the installed host gets
+        /// Print the full config of the installed host
         #[arg(long, conflicts_with = "set")]
         installed: bool,
     },
-    /// Set the arguments of the installation, those of coreos-installer; none removes them
+    /// Set the installer arguments, as for coreos-installer; give none to remove them
     InstallerArgs {
-        /// Which
+        /// Name or id
         host: String,
-        /// After --
+        /// Arguments, after --
         #[arg(last = true, value_name = "ARG")]
         args: Vec<String>,
     },
-    /// Forget a host; it comes back when it registers again
+    /// Delete a host; it reappears when it registers again
     Delete {
-        /// Which
+        /// Name or id
         host: String,
     },
 }
@@ -123,7 +123,7 @@ impl Host {
         Console::standard(|console| self.run_on(console))
     }
 
-    /// The same, with results elsewhere.
+    /// The same, printing to `console`.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         let find = |wanted: &str| session.host(wanted, self.infra_env.as_deref());
@@ -142,8 +142,8 @@ impl Host {
                 match (session.json, inventory) {
                     (_, true) => {
                         let text = at(&host, "/inventory");
-                        anyhow::ensure!(!text.is_empty(), "the host has sent no inventory yet");
-                        console.json(&serde_json::from_str(text).context("the inventory can't be read")?)?;
+                        anyhow::ensure!(!text.is_empty(), "the host has not sent an inventory yet");
+                        console.json(&serde_json::from_str(text).context("cannot parse the inventory")?)?;
                     }
                     (true, _) => console.json(&host)?,
                     _ => host_show::show(console, &host, validations)?,
@@ -207,7 +207,7 @@ impl Host {
     }
 }
 
-/// The inventory's id of a disk that people name by its path; what is unknown is for the service to refuse.
+/// The inventory's id of a disk named by its path; an unknown disk is left for the service to refuse.
 fn disk_id(host: &Value, wanted: &str) -> String {
     let disks = inventory(host).map(|inventory| inventory.disks).unwrap_or_default();
     let named = disks.into_iter().find(|disk| disk.path == wanted || disk.name == wanted);
@@ -219,12 +219,12 @@ fn done(session: &Session, console: &mut Console, host: &Value, what: &str) -> a
         return console.json(host);
     }
     let (name, id, status) = (host_name(host), at(host, "/id"), at(host, "/status"));
-    let told = if id.is_empty() {
+    let line = if id.is_empty() {
         format!("host {what}")
     } else {
         format!("host {name} ({id}) {what}; its status is {status}")
     };
-    console.say(plain(&told))
+    console.say(plain(&line))
 }
 
 fn list(session: &Session, console: &mut Console, hosts: Vec<Value>) -> anyhow::Result<()> {

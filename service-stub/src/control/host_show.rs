@@ -1,4 +1,4 @@
-//! A host in full.
+//! A host in detail.
 
 use super::{Console, cluster_show, host_name, inventory, table};
 use crate::text::{at, binary_bytes, bmc, decimal_bytes, machine};
@@ -21,7 +21,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -
         ("Stage", cluster_show::stage(host)),
         ("Progress", cluster_show::host_percent(host)),
         ("Installation disk", text("/installation_disk_path")),
-        ("Last heard of", moment("/checked_in_at")),
+        ("Last contact", moment("/checked_in_at")),
         ("Machine", of(&machine)),
         (
             "Serial number",

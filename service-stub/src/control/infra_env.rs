@@ -9,12 +9,12 @@ use api::endpoint::{
 use serde_json::{Map, Value};
 use std::{path::PathBuf, process::ExitCode};
 
-/// A larger secret or key is none.
+/// A larger file is not a secret or key.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
-/// Infra-envs, in which hosts are discovered: list, show, create, and the ISO
+/// Infra-envs, in which hosts are discovered: list, show, create, get the ISO
 ///
-/// An INFRA-ENV is meant by its name, its id, or the start of its id where that is the only one.
+/// INFRA-ENV is a name, an id, or the start of an id that matches only one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,37 +33,37 @@ pub struct InfraEnv {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// All infra-envs
+    /// List infra-envs
     List,
-    /// One infra-env
+    /// Show an infra-env
     Show {
-        /// Which
+        /// Name or id
         infra_env: String,
     },
-    /// Make an infra-env
+    /// Create an infra-env
     Create(Create),
-    /// Change settings by the API's names: FIELD=VALUE, where VALUE is JSON or text, or @FILE
+    /// Change settings by their API names: FIELD=VALUE, where VALUE is JSON, text or @FILE
     Set {
-        /// Which
+        /// Name or id
         infra_env: String,
-        /// What
+        /// Settings
         #[arg(required = true, value_name = "FIELD=VALUE")]
         settings: Vec<String>,
     },
-    /// Download the ISO, or tell where it is
+    /// Download the ISO, or print its URL
     Iso {
-        /// Which
+        /// Name or id
         infra_env: String,
-        /// Where to, - for standard output; without it NAME.iso in this directory
+        /// Output file, - for standard output. Default: NAME.iso in the current directory
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Nothing but its address
+        /// Only print its URL
         #[arg(long, conflicts_with = "output")]
         show_url: bool,
     },
-    /// Delete one without hosts
+    /// Delete an infra-env that has no hosts
     Delete {
-        /// Which
+        /// Name or id
         infra_env: String,
     },
 }
@@ -84,7 +84,7 @@ struct Create {
     /// full-iso or minimal-iso
     #[arg(long, value_name = "TYPE")]
     image_type: Option<String>,
-    /// Any other setting by the API's name; VALUE is JSON or text, or @FILE
+    /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     settings: Vec<String>,
 }
@@ -111,7 +111,7 @@ impl InfraEnv {
         Console::standard(|console| self.run_on(console))
     }
 
-    /// The same, with results elsewhere.
+    /// The same, printing to `console`.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         match self.command {
@@ -165,7 +165,7 @@ impl InfraEnv {
     }
 }
 
-/// A name becomes a file's only as far as it is harmless.
+/// Only harmless characters of the name go into the file name.
 fn iso_name(infra_env: &Value) -> PathBuf {
     let name: String =
         display_name(infra_env).chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();

@@ -1,4 +1,4 @@
-//! `landfall cluster`, `infra-env`, `host`, `event` and `wait`: the service from the command line, ours or the real one.
+//! `landfall cluster`, `infra-env`, `host`, `event` and `wait`: clients of our service or the real one.
 
 pub mod cluster;
 mod cluster_show;
@@ -27,23 +27,23 @@ use std::{
     path::PathBuf,
 };
 
-/// A larger token is none.
+/// A larger file is not a token.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
-/// Which service, and how to talk to it.
+/// The service, and how to connect to it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct Reach {
     /// Base URL of the service
     #[arg(long, global = true, value_name = "URL", env = "LANDFALL_URL", default_value = "http://127.0.0.1:8090")]
     url: String,
-    /// File with a user's token; without it, that is taken from the variable LANDFALL_TOKEN. It is sent as a bearer token
+    /// File with a user's token, sent as a bearer token. Default: the token in the variable LANDFALL_TOKEN
     #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     /// PEM bundle trusted in addition to the system's roots
     #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_CACERT")]
     cacert: Option<PathBuf>,
-    /// Skip verification of the service's certificate
+    /// Accept untrusted certificates of the service
     #[arg(long, global = true, env = "LANDFALL_INSECURE", value_parser = clap::builder::FalseyValueParser::new())]
     insecure: bool,
     /// Print the service's own JSON instead of a table
@@ -51,10 +51,10 @@ pub(crate) struct Reach {
     json: bool,
 }
 
-/// Where results go, and how wide it is.
+/// The output, and its width.
 pub struct Console<'a> {
     pub out: &'a mut dyn Write,
-    /// Characters in a line; none when there is no terminal.
+    /// Characters per line; `None` without a terminal.
     pub width: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ impl Console<'_> {
         Ok(self.out.write_all(table.text(self.width).as_bytes())?)
     }
 
-    /// Names and values, aligned; those without a value are left out.
+    /// Prints names and values, aligned; entries without a value are left out.
     pub fn list(&mut self, pairs: &[(&str, String)]) -> anyhow::Result<()> {
         let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
@@ -100,7 +100,7 @@ pub struct Session {
 }
 
 impl Reach {
-    /// Connects nothing yet.
+    /// Does not connect yet.
     pub(crate) fn session(&self) -> anyhow::Result<Session> {
         let token = match &self.token_file {
             Some(path) => read_small(path, MAX_TOKEN_BYTES)?,
@@ -131,12 +131,12 @@ fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A name as the service tells it.
+/// The name the service reports.
 pub(crate) fn display_name(document: &Value) -> String {
     text::at(document, "/name").to_owned()
 }
 
-/// A host's name: what it was given, else what it says, else its id.
+/// A host's name: the one set by the user, else the one it reports, else its id.
 pub fn host_name(host: &Value) -> String {
     let requested = text::at(host, "/requested_hostname");
     if !requested.is_empty() {
@@ -150,7 +150,7 @@ fn host_target(host: &Value, endpoint: &'static Endpoint) -> Target {
     endpoint.at(&[&text::at(host, "/infra_env_id"), &text::at(host, "/id")])
 }
 
-/// A host's inventory, if it has sent one that can be read.
+/// A host's inventory, if it has sent a valid one.
 pub fn inventory(host: &Value) -> Option<api::Inventory> {
     serde_json::from_str(text::at(host, "/inventory")).ok()
 }
@@ -176,9 +176,9 @@ impl Session {
         }
     }
 
-    /// The identifier of the cluster that `wanted` means.
+    /// The identifier of the cluster that `wanted` names.
     fn cluster_id(&self, wanted: &str) -> anyhow::Result<String> {
-        // A whole identifier needs no list.
+        // A full identifier needs no list.
         if let Ok(id) = wanted.parse::<api::ClusterId>() {
             return Ok(id.to_string());
         }
@@ -211,7 +211,7 @@ impl Session {
         Ok(hosts)
     }
 
-    /// The host that `wanted` means.
+    /// The host that `wanted` names.
     fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<Value> {
         let all = self.hosts(infra_env)?;
         Ok(pick("host", &all, host_name, wanted)?.clone())

@@ -1,4 +1,4 @@
-//! What a person means by a name or the start of an identifier.
+//! Finds a record by its name or the start of its identifier.
 
 use crate::text;
 use serde_json::Value;
@@ -6,40 +6,40 @@ use serde_json::Value;
 /// Why nothing was picked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PickError {
-    #[error("there is no {kind} '{wanted}' (neither a name nor the start of an id): {}", have(known))]
+    #[error("no {kind} has the name '{wanted}' or an id that starts with it: {}", have(known))]
     Unknown {
-        /// What was looked for.
+        /// What kind was searched.
         kind: &'static str,
         wanted: String,
         known: Vec<String>,
     },
-    #[error("'{wanted}' fits {} {kind}s: {}; give more of the id", fits.len(), fits.join(", "))]
+    #[error("'{wanted}' matches {} {kind}s: {}; give more of the id", fits.len(), fits.join(", "))]
     Ambiguous {
-        /// What was looked for.
+        /// What kind was searched.
         kind: &'static str,
         wanted: String,
         fits: Vec<String>,
     },
 }
 
-/// So many are named in an error.
+/// Maximum number of names in an error.
 const NAMED: usize = 8;
 
 fn have(known: &[String]) -> String {
     match known {
-        [] => "there is none at all".to_owned(),
+        [] => "there are none".to_owned(),
         known if known.len() > NAMED => {
             format!(
-                "there are {} and {} more",
+                "known: {} and {} more",
                 known.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "),
                 known.len() - NAMED
             )
         }
-        known => format!("there is {}", known.join(", ")),
+        known => format!("known: {}", known.join(", ")),
     }
 }
 
-/// The one document meant by `wanted`: its id, its name, or the start of its id, in that order. `name` tells a document's.
+/// The one document that `wanted` names by id, name, or start of the id, in that order. `name` gets a document's name.
 pub(crate) fn pick<'a>(
     kind: &'static str,
     documents: &'a [Value],
@@ -95,10 +95,10 @@ mod tests {
         assert_eq!(picked("7e0"), Ok("7e000000".into()));
         assert_eq!(
             picked("twin").unwrap_err(),
-            "'twin' fits 2 clusters: twin (22222222), twin (33333333); give more of the id"
+            "'twin' matches 2 clusters: twin (22222222), twin (33333333); give more of the id"
         );
-        assert!(picked("7e").unwrap_err().starts_with("'7e' fits 2 clusters"));
-        assert!(picked("x").unwrap_err().starts_with("there is no cluster 'x'"), "{:?}", picked("x"));
+        assert!(picked("7e").unwrap_err().starts_with("'7e' matches 2 clusters"));
+        assert!(picked("x").unwrap_err().starts_with("no cluster has the name 'x'"), "{:?}", picked("x"));
         assert!(picked("").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! Tables for people: aligned, cut to the terminal's width.
+//! Printed tables: aligned, cut to the terminal's width.
 
 use crate::text;
 use kernel::order;
 
-/// A column is never made narrower, in characters.
+/// Minimum width of a column, in characters.
 const NARROWEST: usize = 8;
 const GAP: &str = "  ";
 
@@ -27,7 +27,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
-    /// Its lines, at most `width` characters wide where that is possible.
+    /// Its lines, at most `width` characters wide if possible.
     pub(crate) fn text(&self, width: Option<usize>) -> String {
         let headers: Vec<String> = self.headers.iter().map(|header| (*header).to_owned()).collect();
         let rows: Vec<&Vec<String>> = std::iter::once(&headers).chain(&self.rows).collect();
@@ -51,7 +51,7 @@ impl Table {
     }
 }
 
-/// Takes from the widest column until all fit, or none can give any more.
+/// Narrows the widest column until all fit, or all are at their minimum.
 fn fit(widths: &mut [usize], limit: usize) {
     let gaps = widths.len().saturating_sub(1) * GAP.len();
     while widths.iter().sum::<usize>() + gaps > limit {
@@ -62,7 +62,7 @@ fn fit(widths: &mut [usize], limit: usize) {
     }
 }
 
-/// The shortest starts of identifiers that tell them apart, 8 characters at least.
+/// The shortest unique prefixes of identifiers, at least 8 characters.
 pub(crate) fn short_ids(ids: &[&str]) -> Vec<String> {
     let start = |id: &str, len: usize| id.chars().take(len).collect::<String>();
     let mut len = 8;

@@ -1,4 +1,4 @@
-//! `landfall wait`: until a cluster is where it is wanted, or will not get there.
+//! `landfall wait`: waits until a cluster reaches a goal, or cannot reach it any more.
 
 use super::{Console, Reach, Session, display_name, host_name};
 use crate::text::{self, at, number_at};
@@ -13,54 +13,54 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// It failed, was cancelled, or is past what was waited for.
+/// It failed, was cancelled, or is past the goal.
 const EXIT_FAILED: u8 = 3;
-/// As timeout(1) has it.
+/// As of timeout(1).
 const EXIT_TIMEOUT: u8 = 124;
-/// As a shell has it after Ctrl-C.
+/// As of a shell after Ctrl-C.
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Wait until a cluster is ready, installed, …
 ///
-/// Shows live on standard error how far the hosts are; on a terminal in one line, else a line for each change. A service that
-/// doesn't answer for a while is waited for, too.
+/// Shows the hosts' progress on standard error: in one line on a terminal, else a line per change. If the service stops
+/// answering, it keeps trying.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  landfall wait rack --for known --hosts 3     # three hosts are there and fit
+  landfall wait rack --for known --hosts 3     # three hosts have registered and are fit
   landfall wait rack --for ready && landfall cluster install rack
   landfall wait rack --for installed --timeout 2h
 
-Exit codes: 0 it is there, 1 the service refuses, 2 wrong usage, 3 the installation failed or was cancelled, or the cluster is \
-past what was waited for, 124 not within the time, 130 Ctrl-C.")]
+Exit codes: 0 reached, 1 refused by the service, 2 wrong usage, 3 the installation failed or was cancelled, or the cluster is \
+past the state waited for, 124 timeout, 130 Ctrl-C.")]
 pub struct Wait {
     #[command(flatten)]
     reach: Reach,
-    /// Which cluster: its name, its id, or the start of its id
+    /// Cluster: name, id, or start of the id
     cluster: String,
-    /// What to wait for
+    /// State to wait for
     #[arg(long = "for", value_name = "STATE", default_value = "installed")]
     goal: Goal,
-    /// With known: at least so many hosts
+    /// With known: minimum number of hosts
     #[arg(long, value_name = "COUNT")]
     hosts: Option<usize>,
-    /// How long at most: 90m, 2h, 45s
+    /// Maximum time to wait: 90m, 2h, 45s
     #[arg(long, value_name = "TIME", default_value = "90m", value_parser = duration)]
     timeout: Duration,
 }
 
-/// What may be waited for.
+/// A state to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Goal {
-    /// All its hosts are known: they fit
+    /// All its hosts are known: they are fit to install
     Known,
     /// It can be installed
     Ready,
-    /// The installation has begun
+    /// The installation has started
     Installing,
-    /// All hosts that must be are installed
+    /// All required hosts are installed
     Finalizing,
-    /// All is done
+    /// The cluster is installed
     Installed,
     /// The installation failed
     Error,
@@ -82,16 +82,16 @@ impl Goal {
     }
 }
 
-/// How a cluster stands to a goal.
+/// Whether a cluster has reached a goal.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Reached,
     Waiting,
-    /// It will not be reached, and why.
+    /// It cannot be reached any more, and why.
     Never(String),
 }
 
-/// How far along the way to an installed cluster a status is; none off the way.
+/// The position of a status on the way to an installed cluster; `None` for others.
 fn rank(status: &str) -> Option<u8> {
     match status {
         "insufficient" | "pending-for-input" => Some(0),
@@ -112,13 +112,13 @@ fn judge(goal: Goal, cluster: &Value, least_hosts: usize) -> Verdict {
     let past = |limit: u8| rank(status).is_some_and(|rank| rank > limit);
     let never = |what: &str| Verdict::Never(format!("{what}: {}", text::plain(at(cluster, "/status_info"))));
     match goal {
-        Goal::Known if past(1) => never(&format!("it is {status} already")),
+        Goal::Known if past(1) => never(&format!("it is already {status}")),
         Goal::Known => {
             let hosts = cluster.get("hosts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             let known = hosts.iter().filter(|host| at(host, "/status") == "known").count();
             if known == hosts.len() && known >= least_hosts.max(1) { Verdict::Reached } else { Verdict::Waiting }
         }
-        Goal::Ready if past(1) => never(&format!("it is {status} already")),
+        Goal::Ready if past(1) => never(&format!("it is already {status}")),
         Goal::Installing if past(2) => Verdict::Reached,
         Goal::Finalizing if past(4) => Verdict::Reached,
         Goal::Installed if status == "adding-hosts" => Verdict::Reached,
@@ -130,7 +130,7 @@ fn judge(goal: Goal, cluster: &Value, least_hosts: usize) -> Verdict {
     }
 }
 
-/// How it stands, in a line.
+/// Its status in one line.
 fn line(cluster: &Value) -> String {
     let mut line = format!("{} {}", display_name(cluster), at(cluster, "/status"));
     let begun = rank(at(cluster, "/status")).is_some_and(|rank| rank >= 2);
@@ -152,7 +152,7 @@ impl Wait {
         Console::standard(|console| self.run_on(console))
     }
 
-    /// The same, with results elsewhere.
+    /// The same, printing to `console`.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         let id = session.cluster_id(&self.cluster)?;
@@ -160,12 +160,12 @@ impl Wait {
     }
 }
 
-/// The pause between two looks: quick at first, for what is there already, and never a burden.
+/// The pause between polls: short at first for a goal that is reached already, then longer to spare the service.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(250), Duration::from_secs(5))
 }
 
-/// Waits, and says how it ended.
+/// Waits, and prints how it ended.
 pub fn follow(
     session: &Session,
     console: &mut Console,
@@ -199,7 +199,7 @@ pub fn follow(
                     Verdict::Waiting => {}
                 }
             }
-            // It is being restarted, or the network is away.
+            // The service is restarting, or the network is down.
             Err(error)
                 if error.status().is_none_or(|status| status >= 500)
                     && !matches!(error, api::ClientError::Decode { .. }) =>
@@ -214,8 +214,12 @@ pub fn follow(
         let waited = started.elapsed();
         if waited >= timeout {
             let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
-            let after =
-                format!("is not {} after {}: it is {}", goal.as_str(), text::duration(seconds), at(&last, "/status"));
+            let after = format!(
+                "is not {} after {}: its status is {}",
+                goal.as_str(),
+                text::duration(seconds),
+                at(&last, "/status")
+            );
             break (ExitCode::from(EXIT_TIMEOUT), after);
         }
         std::thread::sleep(pause(waited).min(timeout.saturating_sub(waited)));
@@ -235,13 +239,13 @@ fn say(bar: &ProgressBar, said: &mut String, line: String) {
     }
     match io::stderr().is_terminal() {
         true => bar.set_message(line.clone()),
-        // Who redirects it wants to read it later.
+        // It goes to a log.
         false => drop(io::Write::write_all(&mut io::stderr(), format!("{line}\n").as_bytes())),
     }
     *said = line;
 }
 
-/// While it lives, Ctrl-C or SIGTERM does `tidy` and ends the program.
+/// Until dropped, Ctrl-C and SIGTERM run `tidy` and end the program.
 pub(crate) struct OnInterrupt(Option<tokio::sync::oneshot::Sender<()>>);
 
 impl Drop for OnInterrupt {
@@ -250,7 +254,7 @@ impl Drop for OnInterrupt {
     }
 }
 
-/// Makes Ctrl-C and SIGTERM leave nothing behind.
+/// Makes Ctrl-C and SIGTERM clean up.
 pub(crate) fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<OnInterrupt> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (keep, over) = tokio::sync::oneshot::channel();
@@ -271,9 +275,9 @@ pub(crate) fn on_interrupt(tidy: impl FnOnce() + Send + 'static) -> io::Result<O
     Ok(OnInterrupt(Some(keep)))
 }
 
-/// A time as people write it: `90m`, `2h`, `45s`, `1h30m`, or seconds.
+/// A duration as users write it: `90m`, `2h`, `45s`, `1h30m`, or seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is not a time: write 45s, 90m, 2h or 1h30m");
+    let bad = || format!("'{text}' is not a duration: write 45s, 90m, 2h or 1h30m");
     let mut seconds = 0_u64;
     let mut number = String::new();
     for c in text.chars() {
@@ -301,7 +305,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     } else if text.is_empty() {
         return Err(bad());
     }
-    // Ten years are for ever, and later instants still can be counted with.
+    // Ten years is as good as for ever, and an Instant can still be that far away.
     Ok(Duration::from_secs(seconds.min(10 * 365 * 86_400)))
 }
 
@@ -330,7 +334,7 @@ mod tests {
             (Goal::Installing, "finalizing", &[], "reached"),
             (Goal::Finalizing, "installing-pending-user-action", &[], "waiting"),
             (Goal::Ready, "pending-for-input", &[], "waiting"),
-            (Goal::Ready, "installing", &[], "it is installing already: why"),
+            (Goal::Ready, "installing", &[], "it is already installing: why"),
             // After a failure somebody may reset it.
             (Goal::Ready, "error", &[], "waiting"),
             (Goal::Error, "error", &[], "reached"),
@@ -338,7 +342,7 @@ mod tests {
             (Goal::Known, "insufficient", &["known", "known"], "reached"),
             (Goal::Known, "ready", &["known", "insufficient"], "waiting"),
             (Goal::Known, "insufficient", &["known"], "waiting"),
-            (Goal::Known, "installed", &["installed", "installed"], "it is installed already: why"),
+            (Goal::Known, "installed", &["installed", "installed"], "it is already installed: why"),
         ] {
             assert_eq!(judged(goal, status, hosts), outcome, "{goal:?} {status}");
         }

@@ -1,4 +1,4 @@
-//! What agents, installers and installed nodes say: registration, polls, replies, progress.
+//! Requests of agents, installers and installed nodes: registration, polls, replies, progress.
 
 use super::models;
 use crate::auth::Auth;
@@ -25,11 +25,11 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 const AGENT_VERSION: HeaderName = HeaderName::from_static("discovery_agent_version");
-/// How the user agent of this program's own agent begins.
+/// Prefix of our own agent's user agent.
 const OUR_AGENT: &str = "landfall/";
-/// A longer image reference is nonsense.
+/// Maximum length of an image reference.
 const MAX_VERSION_CHARS: usize = 512;
-/// The real service's column for it.
+/// Its size in the real service's database.
 const MAX_PROGRESS_INFO_CHARS: usize = 2048;
 
 pub(crate) const NEW_HOST: BodyShape =
@@ -53,9 +53,9 @@ pub(crate) fn register(service: &Service, call: &Call) -> Result<Answer, Refusal
             return Err(Refusal::Request(StatusCode::TOO_MANY_REQUESTS, message));
         }
     }
-    // Its agent starts anew, without the steps of the one before.
+    // Its new agent does not run the old one's steps.
     service.outstanding.forget(key);
-    // Before the change, so that its pass sees the host as connected. Its clock is not known yet.
+    // Before the change, so that its pass sees the host as connected. Its clock is unknown yet.
     service.store.presences().note(key, Presence { checked_in_at: Timestamp::now(), clock: 0 });
     let registered = service.change(call.request_id(), |change| {
         let infra_env = change.model().infra_envs.get(&infra_env).cloned();
@@ -84,7 +84,7 @@ pub(crate) fn register(service: &Service, call: &Call) -> Result<Answer, Refusal
         tell_failure(service, call, key, reason)?;
     }
     let mut registered = registered?;
-    // One that is to be brought up to date goes on as what it is to be, any other as what it is.
+    // An outdated agent continues as the new image, any other as its own.
     let ours = version.is_empty() || service.settings.steps.upgrade_agents;
     let agent_version = if ours { service.settings.agent_image.clone() } else { version };
     let request = NextStepRequest { agent_version, host_id: key.host, infra_env_id: key.infra_env };
@@ -114,7 +114,7 @@ fn add_host(
     let (most, there) = (service.settings.limits.hosts, change.model().hosts_of_infra_env(key.infra_env).len());
     if there >= most {
         return Err(Refusal::conflict(format!(
-            "infra_env {} has {there} hosts, as many as it may have: delete some, or raise --max-hosts",
+            "infra_env {} has {there} hosts, the maximum: delete some, or raise --max-hosts",
             key.infra_env
         )));
     }
@@ -156,7 +156,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     let clock = call.query_number("timestamp")?.filter(|clock| *clock != 0);
     let model = service.store.model();
     let mut record = find_host(&model, key)?;
-    // A request without the time leaves the last one that the host reported.
+    // Without a time in the request, the last reported one stays.
     let clock = clock.unwrap_or_else(|| service.store.presences().get(key).clock);
     service.store.presences().note(key, Presence { checked_in_at: Timestamp::now(), clock });
     let version = call.header(&AGENT_VERSION);
@@ -201,7 +201,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     if gives(StepType::Install) && record.host.installer_version != service.settings.installer_image {
         service.change(call.request_id(), |change| {
             let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
-            tell_formatting(change, &record);
+            record_formatting(change, &record);
             record.host.installer_version = service.settings.installer_image.clone();
             change.put_host(record);
             Ok(())
@@ -214,12 +214,12 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     Ok(Answer::json(StatusCode::OK, &steps))
 }
 
-/// Says which disks beside the one that is installed to lose their boot sectors, and which keep them.
-fn tell_formatting(change: &mut Change, record: &HostRecord) {
-    let (cleared, kept) = steps::disks_to_format(record);
+/// Records which disks other than the installation disk lose their boot sectors, and which don't.
+fn record_formatting(change: &mut Change, record: &HostRecord) {
+    let (cleared, skipped) = steps::disks_to_format(record);
     let cleared = cleared.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_PERFORMED));
-    let kept = kept.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
-    for (disk, kind) in cleared.chain(kept) {
+    let skipped = skipped.into_iter().map(|disk| (disk, kinds::QUICK_DISK_FORMAT_SKIPPED));
+    for (disk, kind) in cleared.chain(skipped) {
         let details = json!({"disk_name": disk.name, "disk_id": disks::identifier(disk)});
         events::host(change, record, kind, details);
     }
@@ -242,7 +242,7 @@ pub(crate) fn progress(service: &Service, call: &Call) -> Result<Answer, Refusal
     Ok(Answer::empty(StatusCode::OK))
 }
 
-/// Takes a report of progress, whoever makes it.
+/// Processes a progress report from any source.
 pub(crate) fn report(
     service: &Service,
     change: &mut Change,
@@ -276,7 +276,7 @@ pub(crate) fn report(
         };
         events::host(change, &record, kinds::HOST_INSTALL_PROGRESS_UPDATED, json!({"event": event}));
     }
-    // A detail is kept in any state; in one that is over nothing follows from it.
+    // A detail is stored in any state; in a final state it has no effect.
     let _ = pass::trigger(&service.rules(), change, &mut record, cluster.as_deref(), on, &text);
     let (moved, cluster) = (before != (record.state, record.stage()), record.host.cluster_id);
     change.put_host(record);

@@ -323,7 +323,7 @@ fn set_platform(record: &mut ClusterRecord, params: &mut ClusterUpdateParams) ->
     Ok(())
 }
 
-/// What can be told only with the cluster as it is.
+/// Rules that depend on the cluster's present state.
 fn check_known_cluster(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(), String> {
     let own = &record.cluster;
     if own.control_plane_count == 1 {

@@ -27,7 +27,7 @@ pub(super) fn answer(service: &Service, id: ClusterId, status: StatusCode) -> Re
     Ok(Answer::json(status, &view::cluster_document(service, &model, &record, true)))
 }
 
-/// Whether deleted clusters are asked for as well, which hosts are not told of.
+/// Whether deleted clusters are requested as well, which agents may not see.
 fn with_unregistered(call: &Call) -> Result<bool, Refusal> {
     let wanted = call.header(&HeaderName::from_static("get_unregistered_clusters")).eq_ignore_ascii_case("true");
     if wanted && call.caller != Caller::Everyone {

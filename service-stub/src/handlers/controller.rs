@@ -1,4 +1,4 @@
-//! What a cluster's own controller tells while it finishes the installation (docs/compatibility.md#controller-endpoints).
+//! Reports of a cluster's controller while it finishes the installation (docs/compatibility.md#controller-endpoints).
 
 use super::clusters;
 use crate::course::OperatorStatus;
@@ -22,7 +22,7 @@ const MAX_TEXT_CHARS: usize = 2048;
 /// A larger report about all operators is left out, in bytes.
 const MAX_REPORT_BYTES: usize = 256 << 10;
 
-/// Changes the course of an installation and brings the cluster to rest.
+/// Changes the course of an installation and updates the cluster's state.
 fn change_course(
     service: &Service,
     call: &Call,
@@ -177,8 +177,8 @@ struct Completion {
     data: serde_json::Map<String, Value>,
 }
 
-/// POST /v2/clusters/{id}/actions/complete-installation: the controller's farewell. Whether the cluster is installed is
-/// decided by what it told before.
+/// POST /v2/clusters/{id}/actions/complete-installation: the controller's last request. Its earlier reports decide whether the
+/// cluster is installed.
 pub(crate) fn complete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let Completion { is_success, error_info, mut data } = call.json(&COMPLETION)?;
     let id = change_course(service, call, |change, record| {

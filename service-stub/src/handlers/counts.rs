@@ -1,4 +1,4 @@
-//! Metrics, for programs that collect them.
+//! The metrics endpoint.
 
 use crate::http::{Answer, Call, Refusal};
 use crate::metrics::Text;
@@ -6,8 +6,8 @@ use crate::service::Service;
 use crate::state::{ClusterState, HostState};
 use std::path::Path;
 
-/// How much of a file system is in use.
-// For people: a percentage needs no more than a float has.
+/// The used part of a file system, percent.
+// A float is precise enough for a percentage.
 #[allow(clippy::cast_precision_loss)]
 fn used_percent(directory: &Path) -> Option<f64> {
     let status = nix::sys::statvfs::statvfs(directory).ok()?;
@@ -34,12 +34,12 @@ pub(crate) fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     }
     text.gauge("landfall_infra_envs", "Infra-envs.", model.infra_envs.len());
     let store = service.store.directory().join("state.redb").metadata().map_or(0, |metadata| metadata.len());
-    text.gauge("landfall_store_bytes", "Length of the store's file.", store);
+    text.gauge("landfall_store_bytes", "Size of the store's file.", store);
     service.metrics.write(&mut text);
     service.store.published().write(&mut text);
     if let Some(percent) = used_percent(service.store.directory()) {
         let name = "service_assisted_installer_filesystem_usage_percentage";
-        text.gauge(name, "How full the file system of the state directory is.", percent);
+        text.gauge(name, "Used part of the state directory's file system, percent.", percent);
     }
     Ok(Answer::text("text/plain; version=0.0.4; charset=utf-8", text.text))
 }

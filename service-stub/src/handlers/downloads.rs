@@ -28,7 +28,7 @@ const CLUSTER_FILES: [&str; 8] = [
     "custom_manifests.yaml",
     "arbiter.ign",
 ];
-/// Files that open an installed cluster.
+/// Files with access to an installed cluster.
 pub(crate) const CREDENTIALS: [&str; 3] = ["kubeadmin-password", "kubeconfig", "kubeconfig-noingress"];
 
 /// GET /v2/infra-envs/{id}/downloads/files.
@@ -58,7 +58,7 @@ pub(crate) fn minimal_initrd(service: &Service, call: &Call) -> Result<Answer, R
     })
 }
 
-/// A tar of `/etc/assisted/network`, with absolute names as clients expect them; an empty one where no network is set.
+/// A tar of `/etc/assisted/network`, with absolute names as clients expect; empty without networks.
 fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
     let mut archive = tar::Builder::new(Vec::new());
     let network = documents::static_network(infra_env)?;
@@ -66,7 +66,7 @@ fn network_archive(infra_env: &InfraEnv) -> Result<Vec<u8>, Refusal> {
         let mut header = tar::Header::new_gnu();
         header.set_size(u64::try_from(file.bytes.len()).unwrap_or(u64::MAX));
         header.set_mode(file.mode);
-        // The library makes every name a relative one; what is too long for the header goes its way.
+        // The library makes every name relative; names too long for the header are left to it.
         let appended = match header.as_old_mut().name.get_mut(..file.path.len()) {
             Some(name) => {
                 name.copy_from_slice(file.path.as_bytes());
@@ -98,18 +98,18 @@ pub(crate) fn credentials(service: &Service, call: &Call) -> Result<Answer, Refu
     given_file(service, call, &CREDENTIALS)
 }
 
-/// GET /v2/clusters/{id}/credentials: who may log in to the console, once there is one.
+/// GET /v2/clusters/{id}/credentials: the login for the console, once it exists.
 pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
     let Some(files) = &service.settings.cluster_files else {
-        return Err(Refusal::conflict(format!("cluster {id} has no console: this service brings no control plane up")));
+        return Err(Refusal::conflict(format!("cluster {id} has no console: it has no control plane")));
     };
-    // A cluster may be installed without a controller that tells of operators.
+    // A cluster may be installed without a controller that reports operators.
     let mut operators = record.course.operators.iter();
-    let told = operators.any(|own| own.name == "console" && own.status == Some(OperatorStatus::Available));
-    if !told && record.state != ClusterState::Installed {
+    let has_console = operators.any(|own| own.name == "console" && own.status == Some(OperatorStatus::Available));
+    if !has_console && record.state != ClusterState::Installed {
         return Err(Refusal::conflict(
             "console-url isn't available yet, it will be once console operator is ready as part of cluster finalizing stage",
         ));
@@ -127,7 +127,7 @@ pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal>
     ))
 }
 
-/// Install-time files come from a control plane's own tools: but for the install configuration the service makes none.
+/// Install-time files come from the control plane's tools; the service generates only the install configuration.
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted = call.query_one_of("file_name", names)?;
@@ -139,7 +139,7 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         return Err(missing());
     }
     let allowed = match wanted {
-        // While it is being installed its ingress is not there yet.
+        // During the installation its ingress does not exist yet.
         "kubeconfig" => &ClusterState::WITH_FILES[1..],
         _ => &ClusterState::WITH_FILES[..],
     };
@@ -177,8 +177,8 @@ fn too_early(id: ClusterId, state: ClusterState, what: &str, allowed: &[ClusterS
     ))
 }
 
-/// The operator's, where it describes this cluster: the files beside it were made of it. The directory is that of every cluster
-/// of the service, so another cluster's is passed over for the one the service made when the installation began.
+/// The operator's, if it describes this cluster: the files beside it were created from it. All clusters of the service share the
+/// directory, so for another cluster it is the one that the service created when the installation began.
 fn install_config(files: Option<&ClusterFiles>, cluster: &ClusterRecord) -> Result<Answer, Refusal> {
     let given = files.map(|files| files.read(INSTALL_CONFIG)).transpose();
     let given = given.map_err(|error| Refusal::internal(&error))?.flatten();
@@ -190,7 +190,7 @@ fn install_config(files: Option<&ClusterFiles>, cluster: &ClusterRecord) -> Resu
     Ok(Answer::file(INSTALL_CONFIG, found))
 }
 
-/// With the authority of the cluster's ingress once its controller has told it; before that as it was given, under the name it has.
+/// With the CA of the cluster's ingress once its controller has reported it; before that the operator's file of that name.
 fn kubeconfig(files: &ClusterFiles, cluster: &ClusterRecord) -> Result<(&'static str, Vec<u8>), Refusal> {
     let read = |name| files.read(name).map_err(|error| Refusal::internal(&error));
     let (given, plain) = (read("kubeconfig")?, read("kubeconfig-noingress")?);
@@ -230,10 +230,10 @@ pub(crate) fn host_config(service: &Service, call: &Call) -> Result<(String, Vec
     Ok((name, documents::installed_host(service, &model, &record)?))
 }
 
-/// GET /landfall/config/{role}: what the pointer in a host's config leads to.
+/// GET /landfall/config/{role}: the target of the pointer in a host's config.
 ///
-/// Nobody but Ignition fetches it, and only on the first boot from the installed disk: so it tells that a host has
-/// rebooted, as the log of a control plane's config server does.
+/// Only Ignition fetches it, on the first boot from the installed disk, so it shows that a host has rebooted, as the log of a
+/// control plane's config server does.
 pub(crate) fn role_config(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let role = call.path("role");
     if !matches!(role, "master" | "arbiter" | "worker") {

@@ -1,4 +1,4 @@
-//! What users set on a host before it is installed (docs/compatibility.md#user-endpoints).
+//! Users' settings of a host before it is installed (docs/compatibility.md#user-endpoints).
 
 use super::hosts::{answer, before_installation, change_host};
 use super::models;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Longest token, and longest value of a header, bytes.
 const MAX_SECRET_BYTES: usize = 16 << 10;
-/// More headers, or labels, than anybody sends.
+/// Maximum number of headers or labels.
 const MAX_ENTRIES: usize = 256;
 
 pub(crate) const BODY: BodyShape = shape(
@@ -44,7 +44,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     answer(service, key, StatusCode::CREATED)
 }
 
-/// Sets what is given; what isn't stays.
+/// Sets what is given; the rest stays.
 fn apply(
     service: &Service,
     change: &Change,
@@ -72,7 +72,7 @@ fn apply(
     if let Some(pool) = &params.machine_config_pool_name {
         if !pool.is_empty() && !is_pool(pool) {
             return Err(Refusal::invalid(format!(
-                "machine_config_pool_name '{}' is not a name of a pool: use lower-case letters, digits and hyphens, at most 63",
+                "machine_config_pool_name '{}' is not a pool name: use lower-case letters, digits and hyphens, at most 63",
                 shortened(pool)
             )));
         }
@@ -91,14 +91,14 @@ fn apply(
     Ok(())
 }
 
-/// Another role may need a larger disk, or take a smaller one.
+/// Another role may need a larger disk, or accept a smaller one.
 fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: HostRole) -> Result<(), Refusal> {
     if role == HostRole::Arbiter
         && let Some(files) = &service.settings.cluster_files
     {
         let config = files.read("arbiter.ign").map_err(|error| Refusal::internal(&error))?;
         if config.is_none() {
-            return Err(Refusal::invalid("no host can be an arbiter: arbiter.ign is not among the cluster's files"));
+            return Err(Refusal::invalid("no host can be an arbiter: arbiter.ign is missing from --cluster-files"));
         }
     }
     record.host.role = role;
@@ -131,7 +131,7 @@ fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<()
     };
     if !disk.installation_eligibility.eligible {
         let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
-        return Err(Refusal::conflict(format!("disk '{}' can't be installed to: {reasons}", wanted.id)));
+        return Err(Refusal::conflict(format!("cannot install to disk '{}': {reasons}", wanted.id)));
     }
     let (id, path) = (disks::identifier(disk), disks::node(disk));
     record.host.installation_disk_id = id;
@@ -139,7 +139,7 @@ fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<()
     Ok(())
 }
 
-/// The list of disks that stay as they are: additions and removals, by identifiers of the inventory.
+/// The list of disks to leave unformatted: additions and removals, by the inventory's identifiers.
 fn skip_formatting(record: &mut HostRecord, disks: &[DiskSkipFormattingParams]) -> Result<(), Refusal> {
     let before = record.texts.skip_formatting_disks.as_deref().unwrap_or_default();
     let mut list: Vec<String> = before.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
@@ -168,10 +168,10 @@ fn is_pool(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
 }
 
-/// Values go into no message: they may be secrets.
+/// Messages never contain values, which may be secrets.
 fn check_header(field: &str, name: &str, value: &str) -> Result<(), Refusal> {
     if HeaderName::try_from(name).is_err() {
-        return Err(Refusal::invalid(format!("{field}: '{}' is not a name of an HTTP header", shortened(name))));
+        return Err(Refusal::invalid(format!("{field}: '{}' is not an HTTP header name", shortened(name))));
     }
     if value.len() > MAX_SECRET_BYTES || HeaderValue::from_str(value).is_err() {
         return Err(Refusal::invalid(format!(
@@ -206,13 +206,13 @@ fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
     for NodeLabel { key, value } in labels {
         if !is_label_key(key) {
             return Err(Refusal::invalid(format!(
-                "node_labels: '{}' is not a key of a label, which is [PREFIX/]NAME with at most 63 letters, digits, '-', '_' and '.'",
+                "node_labels: '{}' is not a label key: write [PREFIX/]NAME with at most 63 letters, digits, '-', '_' and '.'",
                 shortened(key)
             )));
         }
         if !value.is_empty() && !is_label_text(value) {
             return Err(Refusal::invalid(format!(
-                "node_labels: '{}' is not a value of a label, which has at most 63 letters, digits, '-', '_' and '.'",
+                "node_labels: '{}' is not a label value: use at most 63 letters, digits, '-', '_' and '.'",
                 shortened(value)
             )));
         }
@@ -224,7 +224,7 @@ fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
     serde_json::to_string(&by_key).map_err(|error| Refusal::internal(&error))
 }
 
-/// What Kubernetes takes: a name, and before it perhaps a DNS name.
+/// Kubernetes' rule: a name, optionally after a DNS name.
 fn is_label_key(key: &str) -> bool {
     let Some((prefix, name)) = key.split_once('/') else { return is_label_text(key) };
     let label = |label: &str| {

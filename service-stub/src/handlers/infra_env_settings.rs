@@ -109,7 +109,7 @@ fn set_rendezvous(own: &mut InfraEnv, address: Option<String>) -> Result<(), Ref
 
 /// Only what is appended can be written into an ISO's argument area without knowing what is there.
 fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
-    let mut kept = Vec::new();
+    let mut appended = Vec::new();
     for item in list {
         let argument: KernelArgument = api::json::from_value(item).map_err(|error| {
             Refusal::bad_request(format!("kernel_arguments in body: each has an operation and a value: {error}"))
@@ -126,9 +126,9 @@ fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
                 crate::http::call::shortened(&argument.value)
             )));
         }
-        kept.push(json!({"operation": "append", "value": argument.value}));
+        appended.push(json!({"operation": "append", "value": argument.value}));
     }
-    Ok((!kept.is_empty()).then(|| Value::Array(kept).to_string()))
+    Ok((!appended.is_empty()).then(|| Value::Array(appended).to_string()))
 }
 
 fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn good_settings_are_kept_as_the_service_shows_them() {
+    fn good_settings_are_stored_as_the_service_shows_them() {
         let set = set(json!({
             "proxy": {"http_proxy": "http://p:3128", "https_proxy": "https://p:3129", "no_proxy": "a,b"},
             "ntp_sources": "ntp.example.com,192.0.2.1",

@@ -20,8 +20,7 @@ fn host_cluster(change: &Change, record: &HostRecord) -> Option<Arc<ClusterRecor
     record.host.cluster_id.and_then(|id| change.model().clusters.get(&id).cloned())
 }
 
-/// Pulls a trigger, stores the host, and brings to rest the cluster it was in and the one it is in. False when no row of
-/// the table takes it.
+/// Fires a trigger, stores the host, and updates its old and its new cluster. False if no row of the table matches.
 fn pull(
     service: &Service,
     change: &mut Change,
@@ -43,7 +42,7 @@ fn pull(
     Ok(true)
 }
 
-/// What a host tells by the outcome of a step; too late, it changes nothing. Status texts are fixed: an event has the reason.
+/// Applies the outcome of a step to its host; too late, it changes nothing. Status texts are fixed: an event has the reason.
 pub(crate) fn apply_outcome(
     service: &Service,
     call: &Call,
@@ -61,7 +60,7 @@ pub(crate) fn apply_outcome(
     })
 }
 
-/// A step ran to its end: whatever was wrong with the discovery media is over.
+/// A step completed: the discovery media are readable again.
 pub(crate) fn media_back(service: &Service, call: &Call, key: HostKey) -> Result<(), Refusal> {
     if find_host(&service.store.model(), key)?.media_connected() {
         return Ok(());
@@ -115,7 +114,7 @@ pub(crate) fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         if !pull(service, change, key, Some(&cluster), Trigger::Bind)? {
             let state = record.state;
             return Err(Refusal::conflict(format!(
-                "host {} can't be bound in status {state}: it has to be known-unbound",
+                "host {} can't be bound in status {state}: it must be known-unbound",
                 key.host
             )));
         }
@@ -152,7 +151,7 @@ pub(crate) fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     hosts::answer(service, key, StatusCode::OK)
 }
 
-/// Passes an outcome on, with an event where somebody asked for what could not be.
+/// Passes an outcome on, with an event if a request was refused.
 fn report_failure(
     service: &Service,
     call: &Call,
@@ -174,13 +173,13 @@ fn report_failure(
     outcome
 }
 
-/// POST …/actions/reset: of a host that is added to a cluster.
+/// POST …/actions/reset: for a host that is added to a cluster.
 pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act_on_added(service, call, Trigger::Reset, "reset")?;
     hosts::answer(service, call.host_key()?, StatusCode::OK)
 }
 
-/// POST …/actions/install: of a host that is added to a cluster.
+/// POST …/actions/install: for a host that is added to a cluster.
 pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     act_on_added(service, call, Trigger::Install, "install")?;
     hosts::answer(service, call.host_key()?, StatusCode::ACCEPTED)

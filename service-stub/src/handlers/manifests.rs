@@ -45,7 +45,7 @@ pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, &all))
 }
 
-/// Those that the cluster's settings ask for.
+/// Those generated from the cluster's settings.
 fn generated(service: &Service, id: ClusterId) -> Result<Vec<Generated>, Refusal> {
     let model = service.store.model();
     let cluster = find_cluster(&model, id)?;
@@ -76,7 +76,7 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     refuse_twin(id, &all, &name)?;
     if all.len() >= MAX_FILES && !all.contains(&name) {
         return Err(Refusal::invalid(format!(
-            "cluster {id} has {MAX_FILES} manifests already: put several into one file"
+            "cluster {id} has {MAX_FILES} manifests, the maximum: put several into one file"
         )));
     }
     room::check(service.store.directory(), service.settings.limits.store_free_bytes)?;
@@ -121,7 +121,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         others.retain(|name| *name != old);
         refuse_twin(id, &others, &new)?;
         if others.contains(&new) {
-            return Err(Refusal::conflict(format!("cluster {id} has a manifest {}/{} already", new.folder, new.file)));
+            return Err(Refusal::conflict(format!("cluster {id} already has a manifest {}/{}", new.folder, new.file)));
         }
     }
     room::check(state, service.settings.limits.store_free_bytes)?;
@@ -137,7 +137,7 @@ pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     let id = call.cluster_id()?;
     let name = queried(call)?;
     may_change(service, id)?;
-    // One that is not there is what was wanted.
+    // A missing one is as good as deleted.
     manifest_files::remove(service.store.directory(), id, &name).map_err(failed)?;
     Ok(Answer::empty(StatusCode::OK))
 }
@@ -167,7 +167,7 @@ fn queried(call: &Call) -> Result<Name, Refusal> {
     manifest_name(call.cluster_id()?, folder, file)
 }
 
-/// A bad name is 422, as the service has it.
+/// A bad name is 422, as in the real service.
 fn manifest_name(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name, Refusal> {
     if file.contains(".patch") {
         return Err(Refusal::not_implemented("a manifest that patches another"));
@@ -183,20 +183,18 @@ fn manifest_name(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name
                 "Manifest filename of file {file} for cluster ID {id} is invalid. Only json, yaml and yml or patch extensions are supported"
             ));
         } else {
-            // Characters that are no part of a plain file's name are refused with it.
+            // Characters that don't belong in a plain file name are refused too.
             format!("Cluster manifest {file} for cluster {id} has an invalid filename.")
         };
         Refusal::Application(StatusCode::UNPROCESSABLE_ENTITY, reason)
     })
 }
 
-/// Manifests are for a control plane, and before it is installed.
+/// Manifests need a control plane, and must precede its installation.
 fn may_change(service: &Service, id: ClusterId) -> Result<(), Refusal> {
     let state = find_cluster(&service.store.model(), id)?.state;
     if service.settings.cluster_files.is_none() {
-        return Err(Refusal::not_implemented(
-            "manifests without a control plane (see --cluster-files): nobody applies them",
-        ));
+        return Err(Refusal::not_implemented("manifests without a control plane (see --cluster-files)"));
     }
     if !matches!(state, ClusterState::PendingForInput | ClusterState::Insufficient | ClusterState::Ready) {
         return Err(Refusal::invalid(format!(
@@ -206,7 +204,7 @@ fn may_change(service: &Service, id: ClusterId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A name may be in one folder only.
+/// A name must be in one folder only.
 fn refuse_twin(id: ClusterId, all: &[Name], name: &Name) -> Result<(), Refusal> {
     match all.iter().find(|own| own.file == name.file && own.folder != name.folder) {
         None => Ok(()),
@@ -217,7 +215,7 @@ fn refuse_twin(id: ClusterId, all: &[Name], name: &Name) -> Result<(), Refusal> 
     }
 }
 
-/// Base64 of YAML or JSON, several documents of YAML too.
+/// Base64 of YAML or JSON; YAML may have several documents.
 fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal> {
     let refused =
         |why: String| Refusal::invalid(format!("Manifest content of file {} for cluster ID {id} {why}", name.file));
@@ -239,7 +237,7 @@ fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal
     Ok(bytes)
 }
 
-/// `custom_manifests.json`: the operator's own list, if there is one, with what users added behind it.
+/// `custom_manifests.json`: the operator's list, if any, followed by the users' manifests.
 pub(crate) fn custom_manifests(
     service: &Service,
     cluster: &ClusterRecord,

@@ -57,7 +57,7 @@ fn is_link_local_with_zone(text: &str) -> bool {
     zoned && address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local())
 }
 
-/// Runs of characters that are no blanks, and quoted ones that may be.
+/// Runs of non-blank characters, and quoted runs that may contain blanks.
 fn is_kernel_argument(text: &str) -> bool {
     let mut quoted = false;
     for c in text.chars() {

@@ -404,7 +404,7 @@ fn release(
     })
 }
 
-/// Some settings are for a control plane: kept and not done, they would leave a disk in clear that somebody believes encrypted.
+/// Some settings need a control plane: if accepted without effect, they would leave a disk unencrypted that a user believes encrypted.
 pub(super) fn refuse_unserved(service: &Service, record: &ClusterRecord) -> Result<(), Refusal> {
     if service.settings.cluster_files.is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Replies to steps: what each step makes of one is stored.
+//! Replies to steps, processed by each step's kind and stored.
 
 use super::lifecycle;
 use crate::find::{find_cluster, find_host};
@@ -14,7 +14,7 @@ use api::{StepReply, StepType};
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-/// What a runner that can't read its own files any more exits with.
+/// Exit code of a runner that can't read its own files any more.
 const MEDIA_LOST: i64 = 256;
 
 pub(crate) const BODY: BodyShape = shape(
@@ -29,7 +29,7 @@ pub(crate) const BODY: BodyShape = shape(
     ],
 );
 
-/// `step-reply` as it is taken: any field may be absent.
+/// `step-reply` as accepted: any field may be absent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Body {
@@ -40,7 +40,7 @@ struct Body {
     error: String,
 }
 
-/// A reply to no known step is refused, one that names none is taken and changes nothing.
+/// A reply to an unknown step is refused; one without a step is accepted and changes nothing.
 fn parse(call: &Call) -> Result<StepReply, Refusal> {
     let Body { step_type, step_id, exit_code, output, error } = call.json(&BODY)?;
     if !step_type.is_empty() && !StepType::NAMES.contains(&step_type.as_str()) {
@@ -51,7 +51,7 @@ fn parse(call: &Call) -> Result<StepReply, Refusal> {
     let most = steps::find(&step_type).map_or(MAX_OUTPUT_BYTES, |kind| kind.max_output_bytes);
     let longest = output.len().max(error.len());
     if longest > most {
-        let message = format!("{step_type} told {longest} bytes, of which {most} are taken at most");
+        let message = format!("the reply to {step_type} has {longest} bytes; the limit is {most}");
         return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     Ok(StepReply { error, exit_code, output, step_id, step_type })
@@ -71,7 +71,7 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     }
     let outcome = match steps::find(&reply.step_type) {
         _ if reply.exit_code == MEDIA_LOST => Outcome::Trigger(Trigger::MediaDisconnect, String::new()),
-        // The replies of others are taken so that an agent that does more than asked goes on.
+        // Other replies are accepted so that an agent that does more than asked can continue.
         None => Outcome::Nothing,
         Some(kind) => {
             let model = service.store.model();
@@ -89,7 +89,7 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }
 
-/// Stores what a reply makes of the cluster's record, and brings the cluster to rest.
+/// Applies a reply to the cluster's record, and updates the cluster's state.
 fn change_cluster(service: &Service, call: &Call, key: HostKey, work: ChangeCluster) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let host = find_host(change.model(), key)?;
@@ -105,13 +105,13 @@ fn change_cluster(service: &Service, call: &Call, key: HostKey, work: ChangeClus
     })
 }
 
-/// Stores what a reply makes of the host's record, and brings its cluster to rest.
+/// Applies a reply to the host's record, and updates its cluster's state.
 fn change_host(service: &Service, call: &Call, key: HostKey, work: ChangeHost) -> Result<(), Refusal> {
     service.change(call.request_id(), |change| {
         let before = find_host(change.model(), key)?;
         let mut record = HostRecord::clone(&before);
         work(change, &mut record)?;
-        // Hosts say the same again and again: that is no change to be written and judged.
+        // Hosts repeat the same reply: without a change there is nothing to write or check.
         if !record.is_same_as(&before) {
             leave_room(service, change, &before, &record)?;
             let cluster = record.host.cluster_id;
@@ -122,7 +122,7 @@ fn change_host(service: &Service, call: &Call, key: HostKey, work: ChangeHost) -
     })
 }
 
-/// Refuses a host that says more than before where its infra-env's hosts said too much together: each of them could say as much.
+/// Refuses a larger reply of a host if its infra-env's hosts exceed their common limit.
 fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &HostRecord) -> Result<(), Refusal> {
     let most = service.settings.limits.host_texts_bytes;
     let (said, says) = (before.texts_bytes(), now.texts_bytes());
@@ -135,7 +135,7 @@ fn leave_room(service: &Service, change: &Change, before: &HostRecord, now: &Hos
     if all <= most {
         return Ok(());
     }
-    tracing::error!(infra_env = %id, all, most, "a host's reply is refused: the hosts of its infra-env said too much");
-    let message = format!("the hosts of infra_env {id} told {all} bytes together, of which {most} are kept at most");
+    tracing::error!(infra_env = %id, all, most, "refusing a host's reply: the hosts of its infra-env exceed their limit");
+    let message = format!("the hosts of infra_env {id} reported {all} bytes together; the limit is {most}");
     Err(Refusal::Request(StatusCode::INSUFFICIENT_STORAGE, message))
 }

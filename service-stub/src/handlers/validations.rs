@@ -1,4 +1,4 @@
-//! Checks that a user ignores, has looked at again, or asks for beforehand.
+//! Validations: ignoring, resetting, and requirements for preflight.
 
 use crate::check;
 use crate::find::{find_cluster, find_host};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Without these nothing can be installed.
+/// An installation needs these.
 const HOST_NEEDED: [&str; 6] = [
     "connected",
     "has-inventory",
@@ -23,7 +23,7 @@ const HOST_NEEDED: [&str; 6] = [
     "hostname-unique",
     "hostname-valid",
 ];
-/// The same of clusters.
+/// The same for clusters.
 const CLUSTER_NEEDED: [&str; 5] = [
     "api-vips-defined",
     "ingress-vips-defined",
@@ -56,7 +56,7 @@ pub(crate) fn ignored(service: &Service, call: &Call) -> Result<Answer, Refusal>
     Ok(Answer::json(StatusCode::OK, &published(&record)))
 }
 
-/// PUT …/ignored-validations: the whole list anew.
+/// PUT …/ignored-validations: replaces the list.
 pub(crate) fn set_ignored(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted: Ignored = call.json(&IGNORED)?;
@@ -87,27 +87,24 @@ fn parse(text: &str, kind: &str, known: &BTreeSet<String>, needed: &[&str]) -> R
         return Ok(known.iter().filter(|id| !needed.contains(&id.as_str())).cloned().collect());
     }
     if let Some(unknown) = ids.iter().find(|id| !known.contains(*id)) {
-        return Err(Refusal::invalid(format!(
-            "there is no {kind} validation '{}'",
-            crate::http::call::shortened(unknown)
-        )));
+        return Err(Refusal::invalid(format!("unknown {kind} validation '{}'", crate::http::call::shortened(unknown))));
     }
     if let Some(needed) = ids.iter().find(|id| needed.contains(&id.as_str())) {
         return Err(Refusal::invalid(format!(
-            "unable to ignore the {kind} validation '{needed}': nothing installs without it"
+            "the {kind} validation '{needed}' cannot be ignored: the installation needs it"
         )));
     }
     Ok(ids)
 }
 
-/// Lists of the operator of the service; `ids` are names of hosts' or of clusters' checks.
+/// Lists of the service's operator; `ids` are names of hosts' or clusters' checks.
 pub(crate) fn parse_ignored(ids: &[String]) -> Result<IgnoredValidations, String> {
     let mut ignored = IgnoredValidations::default();
     let (host, cluster): (BTreeSet<_>, BTreeSet<_>) = (check::host::ids().collect(), check::cluster::ids().collect());
     for id in ids {
         if !host.contains(id) && !cluster.contains(id) {
             let known: Vec<&str> = host.union(&cluster).map(String::as_str).collect();
-            return Err(format!("there is no validation '{id}'; there are {}", known.join(", ")));
+            return Err(format!("unknown validation '{id}'; known: {}", known.join(", ")));
         }
         let free = |needed: &[&str]| !needed.contains(&id.as_str());
         if host.contains(id) && free(&HOST_NEEDED) {
@@ -120,7 +117,7 @@ pub(crate) fn parse_ignored(ids: &[String]) -> Result<IgnoredValidations, String
     Ok(ignored)
 }
 
-/// GET …/preflight-requirements: what hosts need by role. No operators are added here that would need more.
+/// GET …/preflight-requirements: hardware needed per role. Operators, which would need more, are not installed here.
 pub(crate) fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
     let of = |role| {
@@ -132,7 +129,7 @@ pub(crate) fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusa
     Ok(Answer::json(StatusCode::OK, &document))
 }
 
-/// PATCH …/actions/reset-validation/{id}: what was measured is forgotten, and the host asked again.
+/// PATCH …/actions/reset-validation/{id}: forgets the measurement, and has the host repeat it.
 pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     if find_host(&service.store.model(), key)?.host.cluster_id.is_none() {

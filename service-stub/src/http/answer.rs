@@ -18,7 +18,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A JSON document that is made while it is sent.
+    /// A JSON document that is generated while it is sent.
     pub(crate) fn in_pieces(pieces: Pieces) -> Self {
         Self { pieces: Some(pieces), ..Self::made(Vec::new()) }
     }
@@ -39,13 +39,13 @@ impl Answer {
         Self { status: StatusCode::OK, headers, body: text.into_bytes(), pieces: None }
     }
 
-    /// A JSON document that is made already.
+    /// A finished JSON document.
     pub(crate) fn made(document: Vec<u8>) -> Self {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         Self { status: StatusCode::OK, headers, body: document, pieces: None }
     }
 
-    /// The same, compressed if the client of `request` takes that and it is a gain.
+    /// The same, compressed if the client of `request` accepts that and it gains.
     pub(crate) fn packed_for(mut self, request: &HeaderMap) -> Self {
         let packed = if gzip::accepted(request) { gzip::compressed(&self.body) } else { None };
         if self.body.len() >= gzip::LEAST_BYTES {
@@ -71,7 +71,7 @@ impl Answer {
         Self { status: StatusCode::OK, headers, body, pieces: None }
     }
 
-    /// The same answer with a further header; one whose value can't be a header is left out.
+    /// The same answer with another header, unless its value can't be a header.
     pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
         self
@@ -85,7 +85,7 @@ impl IntoResponse for Answer {
             None => Body::from(self.body),
         });
         *response.status_mut() = self.status;
-        // Parts of a document are clients' own words: a browser must not take them for a page.
+        // Documents contain clients' texts: a browser must not render them as a page.
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
@@ -94,7 +94,7 @@ impl IntoResponse for Answer {
     }
 }
 
-/// Why a request is not served.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Before the application saw it: a bad path, query or body.
@@ -133,12 +133,12 @@ impl Refusal {
         Self::Application(StatusCode::CONFLICT, reason.to_string())
     }
 
-    /// 501: the published API has it, this service does not do it.
+    /// 501: published in the API, not implemented here.
     pub(crate) fn not_implemented(what: &str) -> Self {
         Self::Application(StatusCode::NOT_IMPLEMENTED, format!("{what} is not implemented by landfall serve"))
     }
 
-    /// 500: our own fault; the causes are in the text, as nobody else will see them.
+    /// 500: our own fault; the text has the causes, as no one else will see them.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();

@@ -1,6 +1,6 @@
-//! Request bodies: which fields an operation knows and what they must be, with the real service's words when one isn't.
+//! Request bodies: the fields of each operation and their rules, with the real service's error texts.
 //!
-//! A body is judged in two goes, as clients know it: first whether every field is known and of its type, then each field's
+//! A body is checked in two passes, as clients expect: first whether every field is known and has its type, then each field's
 //! rule, in alphabetical order.
 
 use super::{Refusal, call};
@@ -30,7 +30,7 @@ pub struct Model {
 pub struct Pattern {
     /// The regular expression, as errors give it.
     pub text: &'static str,
-    /// Whether a text has it.
+    /// Whether a text matches.
     pub fits: fn(&str) -> bool,
 }
 
@@ -42,18 +42,18 @@ pub struct Field {
     pub zero_is_absent: bool,
     /// What it must be.
     pub rule: Rule,
-    /// Its type in the API's description, if not the rule's. An empty one leaves the field out: the published API has it, and this
-    /// service makes nothing of it that a client could rely on.
+    /// Its type in the API's description, if not the rule's. If empty, the description omits the field: it is in the published API,
+    /// but here it has no effect that a client could rely on.
     pub described: Option<&'static str>,
-    /// It may be null, by the description.
+    /// The description allows null.
     pub nullable: bool,
-    /// It must be there by the description, though a request without it is taken.
+    /// The description requires it, though a request without it is accepted.
     pub described_as_required: bool,
 }
 
-/// What a field must be.
+/// The rule of a field.
 pub enum Rule {
-    /// Anything its type takes.
+    /// Anything of its type.
     Any,
     Text,
     Flag,
@@ -81,7 +81,7 @@ impl Field {
         Self { name, required, zero_is_absent, rule, described, nullable, described_as_required }
     }
 
-    /// The same, which must be there.
+    /// The same, required.
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
     }
@@ -91,22 +91,22 @@ impl Field {
         Self { described: Some(kind), ..self }
     }
 
-    /// The same, left out of the description.
+    /// The same, omitted from the description.
     pub const fn undescribed(self) -> Self {
         self.described("")
     }
 
-    /// The same, described as one that may be null.
+    /// The same, described as nullable.
     pub const fn nullable(self) -> Self {
         Self { nullable: true, ..self }
     }
 
-    /// The same, described as one that must be there.
+    /// The same, described as required.
     pub const fn described_as_required(self) -> Self {
         Self { described_as_required: true, ..self }
     }
 
-    /// A line of the description: its name and type; none where it is left out.
+    /// A line of the description: its name and type; `None` if omitted.
     pub fn line(&self) -> Option<String> {
         let kind = match (self.described, &self.rule) {
             (Some(""), _) => return None,
@@ -126,7 +126,7 @@ impl Field {
         Some(format!("  {}{required} {kind}{nullable}", self.name))
     }
 
-    /// The same, which may be empty, and is absent then.
+    /// The same; an empty one counts as absent.
     pub const fn or_zero(self) -> Self {
         Self { zero_is_absent: true, ..self }
     }
@@ -142,7 +142,7 @@ pub(crate) const fn model(name: &'static str, described_name: &'static str, fiel
     Model { name, described_name, fields }
 }
 
-/// A field that may be absent and is whatever its type takes.
+/// An optional field with any value of its type.
 pub(crate) const fn any(name: &'static str) -> Field {
     Field::new(name, Rule::Any)
 }
@@ -193,12 +193,12 @@ pub(crate) const fn texts(name: &'static str) -> Field {
     Field::new(name, Rule::Texts)
 }
 
-/// A published field that this service does not act on.
+/// A published field without effect here.
 pub(crate) const fn not_here(name: &'static str) -> Field {
     Field::new(name, Rule::NotHere)
 }
 
-/// Parses a body: first the fields' names and types, then what is required and each field's rule.
+/// Parses a body: first the fields' names and types, then required fields and each field's rule.
 pub(crate) fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, Refusal> {
     let failed =
         |why: String| Refusal::bad_request(format!("parsing {} body from \"\" failed, because {why}", shape.name));
@@ -275,7 +275,7 @@ fn type_check(place: &Place, fields: &[Field], document: &Map<String, Value>) ->
     Ok(())
 }
 
-/// Each field's rule; what is null is taken out.
+/// Applies each field's rule; removes nulls.
 fn judge(path: &str, fields: &[Field], document: &mut Map<String, Value>) -> Result<(), Refusal> {
     document.retain(|_, value| !value.is_null());
     let mut ordered: Vec<&Field> = fields.iter().collect();

@@ -23,29 +23,29 @@ pub struct Call {
     /// Query parameters in order.
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
-    /// Body, bounded where it was read.
+    /// Body, whose size was limited on reading.
     pub(crate) body: Bytes,
-    /// Who asks.
+    /// The caller.
     pub(crate) caller: Caller,
-    /// Whether the caller may only look: what leads to more than that is not shown.
+    /// Whether the caller may only read: links to anything else are hidden.
     pub(crate) watches: bool,
     /// Where it came from.
     pub(crate) peer: Option<IpAddr>,
 }
 
-/// Path and query of a request that streams, as handlers see them.
+/// Path and query of a streaming request, as handlers see them.
 pub(crate) fn call_of(params: &RawPathParams, parts: &Parts) -> Result<Call, Refusal> {
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (query, headers, caller) = (Call::parse_query(&parts.uri)?, parts.headers.clone(), caller(&parts.extensions));
     Ok(Call { path, query, headers, body: Bytes::new(), caller, watches: watches(&parts.extensions), peer: None })
 }
 
-/// Nobody, where nobody was asked.
+/// The caller, if authenticated.
 pub(crate) fn caller(extensions: &Extensions) -> Caller {
     extensions.get().copied().unwrap_or_default()
 }
 
-/// Whether the caller may only look.
+/// Whether the caller may only read.
 pub(crate) fn watches(extensions: &Extensions) -> bool {
     extensions.get::<Watches>().is_some()
 }
@@ -55,7 +55,7 @@ impl Call {
     pub(crate) fn parse_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
         axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map(|query| query.0)
-            .map_err(|error| Refusal::bad_request(format!("the query can't be decoded: {error}")))
+            .map_err(|error| Refusal::bad_request(format!("cannot decode the query: {error}")))
     }
 
     /// The infra-env named by the path.
@@ -82,7 +82,7 @@ impl Call {
         uuid(name, "path", self.path(name))
     }
 
-    /// A query parameter that is there and not empty.
+    /// A query parameter that is present and not empty.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -100,12 +100,12 @@ impl Call {
         Err(Refusal::bad_request(format!("{name} in query should be one of [{}]", allowed.join(" "))))
     }
 
-    /// A query parameter that must be an identifier, if it is there.
+    /// A query parameter that must be an identifier, if present.
     pub(crate) fn query_uuid(&self, name: &str) -> Result<Option<Uuid>, Refusal> {
         self.query(name).map(|value| uuid(name, "query", value)).transpose()
     }
 
-    /// A query parameter that must be a number, if it is there.
+    /// A query parameter that must be a number, if present.
     pub(crate) fn query_number(&self, name: &str) -> Result<Option<i64>, Refusal> {
         let number = |value: &str| {
             value.parse().map_err(|_| {
@@ -115,7 +115,7 @@ impl Call {
         self.query(name).map(number).transpose()
     }
 
-    /// A query parameter that must be a truth value, if it is there.
+    /// A query parameter that must be a boolean, if present.
     pub(crate) fn query_flag(&self, name: &str) -> Result<bool, Refusal> {
         match self.query(name) {
             None | Some("false" | "0") => Ok(false),
@@ -126,7 +126,7 @@ impl Call {
         }
     }
 
-    /// A header's text; empty when it is absent or no text.
+    /// A header's text; empty if it is absent or not text.
     pub(crate) fn header(&self, name: &HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("")
     }
@@ -152,12 +152,12 @@ impl Call {
     }
 }
 
-/// Text as error messages show it: long nonsense is cut.
+/// Text as error messages show it, truncated.
 pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-/// An identifier: 32 hexadecimal digits with or without the four hyphens, as the real service takes it.
+/// An identifier: 32 hexadecimal digits with or without the four hyphens, as the real service accepts it.
 pub(crate) fn uuid(name: &str, place: &str, text: &str) -> Result<Uuid, Refusal> {
     let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') && matches!(text.len(), 32 | 36);
     let parsed = plain.then(|| Uuid::try_parse(text).ok()).flatten();

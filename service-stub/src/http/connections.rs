@@ -1,4 +1,4 @@
-//! Taking connections: how many, and how long one may do nothing.
+//! Accepts connections, and limits their number and idle time.
 
 use super::limits::{Limits, MAX_HEADER_BYTES, MAX_HEADERS, READ_BUFFER_BYTES};
 use super::stall::Impatient;
@@ -20,20 +20,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What a connection beyond the bound is told.
+/// The answer to connections beyond the limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 70\r\n\
     X-Content-Type-Options: nosniff\r\nConnection: close\r\nRetry-After: 5\r\n\r\n\
     {\"code\":503,\"message\":\"too many connections at once: try again later\"}";
-/// When the system has no file descriptor left for a connection, one may have got free after this.
+/// Pause before accepting again when the system is out of file descriptors.
 const BREATH: Duration = Duration::from_millis(100);
-/// Between two words about connections that are turned away.
+/// Minimum time between log lines about refused connections.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Where a request came from.
+/// The address a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub IpAddr);
 
-/// Serves until `stopped` says so, then lets what is on its way finish.
+/// Serves until `stopped`, then lets requests in progress finish.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -47,30 +47,30 @@ pub(crate) async fn serve(
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = open.join_next() => continue,
-            // An error means that the sender is gone, which is a stop as well.
+            // An error means that the sender is gone: stop as well.
             _ = stopped.wait_for(|stop| *stop) => break,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) if is_of_connection(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, open = open.len(), "cannot take a connection");
+                tracing::warn!(%error, open = open.len(), "cannot accept a connection");
                 tokio::time::sleep(BREATH).await;
                 continue;
             }
         };
-        // Those that ended are no longer open.
+        // Ended ones no longer count.
         while open.try_join_next().is_some() {}
         if open.len() >= limits.connections {
             turned_away.note(limits.connections);
-            // It fits the buffer of a connection that is new, or it doesn't get there: nobody waits for it. In the clear it would be
-            // nonsense to who expects TLS.
+            // It fits the buffer of a new connection, or is lost: we do not wait. A client that expects TLS could not read it, so that
+            // one gets nothing.
             if tls.is_none() {
                 let _ = stream.try_write(FULL);
             }
             continue;
         }
-        // Answers are small, and sent whole: waiting for more to send with them only delays them.
+        // Answers are small and sent whole: Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let peer = Peer(peer.ip().to_canonical());
         open.spawn(connection(stream, peer, router.clone(), limits.clone(), tls.clone(), stopped.clone()));
@@ -80,7 +80,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// An error of the connection that was to be taken, not of taking connections.
+/// Whether an error concerns one connection only, not the listener.
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(error.kind(), K::ConnectionRefused | K::ConnectionAborted | K::ConnectionReset | K::Interrupted)
@@ -96,7 +96,11 @@ impl TurnedAway {
     fn note(&mut self, bound: usize) {
         self.count += 1;
         if self.last_warning.is_none_or(|last_warning| last_warning.elapsed() >= QUIET) {
-            tracing::warn!(bound, turned_away = self.count, "too many connections: further ones are told 503");
+            tracing::warn!(
+                bound,
+                turned_away = self.count,
+                "too many connections: further ones get 503 and are closed"
+            );
             self.last_warning = Some(tokio::time::Instant::now());
         }
     }

@@ -1,4 +1,4 @@
-//! Sending parts of files: read off the async threads, one bounded buffer a connection.
+//! Sends parts of files: read off the async threads, with one bounded buffer per connection.
 
 use super::range::{Part, Validators, choose, format_date};
 use axum::{
@@ -18,10 +18,10 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Read at once; also what a connection holds at most.
+/// Bytes read at once; also the maximum that a connection buffers.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// Bytes that can be read from anywhere: a file, or an image patched on the fly.
+/// A source with random access: a file, or an image patched on the fly.
 pub(crate) trait ReadAt: Send + Sync {
     /// Fills `buffer` from `offset`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
@@ -58,12 +58,12 @@ impl ReadAt for Slice {
     }
 }
 
-/// A file on offer.
+/// A served file.
 #[derive(Clone)]
 pub struct Offer {
     pub(crate) source: Arc<dyn ReadAt>,
     pub(crate) len: u64,
-    /// What tells it from another version.
+    /// Identifies its version.
     pub(crate) validators: Validators,
     /// Name to save it under.
     pub(crate) name: String,
@@ -86,7 +86,7 @@ impl Offer {
         *response.status_mut() = part.status();
         let headers = response.headers_mut();
         let mut set = |name, value: &str| {
-            // A file's name may hold what no header can: it is then sent without.
+            // A file name that can't be in a header is left out.
             headers.extend(HeaderValue::try_from(value).ok().map(|value| (name, value)));
         };
         set(header::ACCEPT_RANGES, "bytes");
@@ -137,9 +137,9 @@ impl HttpBody for FileBody {
         });
         let finished = std::task::ready!(Pin::new(reading).poll(context));
         self.reading = None;
-        // An error ends the connection in the middle: the client sees a short body, never a wrong one.
+        // An error closes the connection early: the client sees a short body, never a wrong one.
         let buffer = finished.map_err(io::Error::other).flatten().inspect_err(|error| {
-            tracing::error!(%error, offset, "reading a file on offer failed");
+            tracing::error!(%error, offset, "cannot read a served file");
             self.position = self.end;
         })?;
         self.position += wanted;

@@ -1,14 +1,14 @@
-//! Answers made smaller for clients that say they take it (RFC 9110, section 12.5.3). Never streams: those are compressed
-//! already, or asked for in parts.
+//! Compresses answers for clients that accept it (RFC 9110, section 12.5.3). Never streams: those are compressed already, or
+//! requested in parts.
 
 use axum::http::{HeaderMap, header};
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 
-/// A shorter answer is sent as it is, bytes.
+/// A shorter answer is sent uncompressed, bytes.
 pub(crate) const LEAST_BYTES: usize = 1400;
 
-/// Whether the client takes gzip.
+/// Whether the client accepts gzip.
 pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = lists.flat_map(|list| list.split(',')).filter_map(|coding| {
@@ -23,7 +23,7 @@ pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     codings.any(|(name, taken)| taken && (name.eq_ignore_ascii_case("gzip") || name == "*"))
 }
 
-/// The same, compressed; none when that is no gain.
+/// The same, compressed; `None` if that does not gain.
 pub(crate) fn compressed(body: &[u8]) -> Option<Vec<u8>> {
     if body.len() < LEAST_BYTES {
         return None;

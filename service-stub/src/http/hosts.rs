@@ -1,7 +1,7 @@
-//! By which names requests may reach this service (RFC 9110 §7.2).
+//! The names by which requests may address this service (RFC 9110 §7.2).
 //!
-//! A page of another site may give its own name our address (DNS rebinding): its browser then takes the page and us for one site, and
-//! lets the page read and send everything. But such requests name the site. An address is nobody else's name, so it is always taken.
+//! Another site may point its own name at our address (DNS rebinding): a browser then treats its page and us as one site, and lets
+//! the page read and send everything. But such requests carry the site's name. IP addresses can't be abused so, and are accepted.
 
 use super::Refusal;
 use axum::http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
@@ -10,19 +10,19 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-/// The names, beside addresses and those of the loopback interface.
+/// The names, besides addresses and those of the loopback interface.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(BTreeSet<String>);
 
 impl Hosts {
-    /// The host of our base URL, and what the operator allows.
+    /// The host of our base URL, and the names that the operator allows.
     pub fn new(url: &str, allowed: &[String]) -> Self {
         let own = url.parse::<Uri>().ok();
         let own = own.as_ref().and_then(|url| url.authority()).map(|authority| plain(authority.host()));
         Self(own.into_iter().chain(allowed.iter().map(|name| plain(name))).collect())
     }
 
-    /// Refuses a request that is for somebody else. One that names nobody is not a browser's.
+    /// Refuses a request for another name. A request without a name is not from a browser.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         if let Some(authority) = uri.authority() {
             self.check_one(authority.as_str())?;
@@ -53,7 +53,7 @@ fn is_address(host: &str) -> bool {
     }
 }
 
-/// Names that mean the same are written the same.
+/// Normalises a name.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
@@ -61,7 +61,7 @@ fn plain(host: &str) -> String {
 fn refusal(host: &str) -> Refusal {
     let host: String = host.chars().take(255).collect();
     let message = format!(
-        "this service is not called {host:?}: it answers to addresses, localhost, the host of its --url, and names given by --allow-host"
+        "unknown host name {host:?}: use an IP address, localhost, the host of --url, or a name given with --allow-host"
     );
     Refusal::Request(StatusCode::MISDIRECTED_REQUEST, message)
 }

@@ -1,9 +1,9 @@
-//! Several sources of bytes, one behind the other, read as one.
+//! Concatenated sources of bytes, read as one.
 
 use super::file::ReadAt;
 use std::{io, sync::Arc};
 
-/// Parts by where they begin.
+/// Parts by start offset.
 #[derive(Default)]
 pub(crate) struct Joined {
     parts: Vec<(u64, Arc<dyn ReadAt>)>,
@@ -11,7 +11,7 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Adds `len` bytes of a source.
+    /// Appends `len` bytes of a source.
     pub(crate) fn push(&mut self, source: Arc<dyn ReadAt>, len: u64) {
         self.parts.push((self.len, source));
         self.len = self.len.saturating_add(len);
@@ -34,7 +34,7 @@ impl ReadAt for Joined {
             if offset >= self.len {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // The last part that begins there or before; empty ones before it hold nothing.
+            // The last part that starts there or before; empty ones before it hold nothing.
             let next = self.parts.partition_point(|(start, _)| *start <= offset);
             let (start, source) =
                 next.checked_sub(1).and_then(|at| self.parts.get(at)).ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -1,4 +1,4 @@
-//! How much of the service clients may take at once, and for how long.
+//! Limits on what clients may use at once, and for how long.
 
 use super::Refusal;
 use axum::{
@@ -21,22 +21,22 @@ pub(crate) const MAX_URI_BYTES: usize = 8 << 10;
 pub(crate) const MAX_HEADER_BYTES: usize = 32 << 10;
 /// Headers of a request.
 pub(crate) const MAX_HEADERS: usize = 100;
-/// Read from a connection at once, in bytes.
+/// Bytes read from a connection at once.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A larger body takes one of [`Limits::large_bodies`].
 pub(crate) const LARGE_BODY_BYTES: usize = 1 << 20;
 
-/// A larger body takes one of [`Limits::parsers`] when it is parsed: that takes many times its size, and time.
+/// A larger body takes one of [`Limits::parsers`] when parsed: that needs many times its size, and time.
 pub(crate) const PARSED_BODY_BYTES: usize = 64 << 10;
 
-/// Bounds on what clients may take.
+/// Limits on clients.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Open connections; a further one is told 503 and closed.
+    /// Open connections; further ones get 503 and are closed.
     pub connections: usize,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the headers of a request, from the moment the connection is free for it: what idles longer is closed.
+    /// Time for the headers of a request, from the end of the previous one: a connection idle for longer is closed.
     pub header: Duration,
     /// Time for the next piece of a body.
     pub piece: Duration,
@@ -44,35 +44,35 @@ pub struct Limits {
     pub body: Duration,
     /// Time for all of an upload.
     pub upload: Duration,
-    /// Time in which a client must take something of its answer.
+    /// Time in which a client must read some of its answer.
     pub stall: Duration,
-    /// Time a request waits for its turn before it is told 503.
+    /// Time a request waits for a place before it gets 503.
     pub queue: Duration,
-    /// Requests worked on at once.
+    /// Requests processed at once.
     pub requests: usize,
-    /// Requests with a body beyond `LARGE_BODY_BYTES` at once: such a one may be 64 MiB, and many times that once parsed.
+    /// Requests with a body beyond `LARGE_BODY_BYTES` at once: each may be 64 MiB, and many times that once parsed.
     pub large_bodies: usize,
     /// Uploads at once.
     pub uploads: usize,
-    /// ISOs, images and logs sent at once; each holds a quarter of a mebibyte.
+    /// ISOs, images and logs sent at once; each buffers 256 KiB.
     pub downloads: usize,
     /// Event streams open at once.
     pub streams: usize,
-    /// Uploads leave so much of the file system free, in bytes: the store must be able to grow.
+    /// Uploads leave this much of the file system free, in bytes, so that the store can grow.
     pub free_bytes: u64,
-    /// Changes of records and manifests leave so much of it free: what removes some of them must be able to be written.
+    /// Changes of records and manifests leave this much of it free, so that their removal can be written.
     pub store_free_bytes: u64,
     /// Hosts of an infra-env.
     pub hosts: usize,
-    /// Texts of all hosts of an infra-env together, in bytes: what each found and said.
+    /// Total text that all hosts of an infra-env reported, in bytes.
     pub host_texts_bytes: usize,
-    /// New hosts from one address at once where nobody needs a token; after that [`Self::registrations_per_minute`].
+    /// Burst of new hosts from one address, without authentication; after that [`Self::registrations_per_minute`].
     pub registrations: u32,
     /// See [`Self::registrations`].
     pub registrations_per_minute: u32,
-    /// Requests at once with a body beyond `PARSED_BODY_BYTES` that is read already. One beyond `LARGE_BODY_BYTES` is alone.
+    /// Bodies beyond `PARSED_BODY_BYTES` parsed at once. One beyond `LARGE_BODY_BYTES` is parsed alone.
     pub parsers: usize,
-    /// Time for the work on a request, with the wait for a thread.
+    /// Time for processing a request, including the wait for a thread.
     pub work: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Default for Limits {
         Self {
             connections: 16_384,
             handshake: Duration::from_secs(10),
-            // Longer than the pause between two polls: an agent keeps its connection.
+            // Longer than the pause between polls, so that an agent keeps its connection.
             header: Duration::from_secs(90),
             piece: Duration::from_secs(60),
             body: Duration::from_secs(5 * 60),
@@ -105,10 +105,10 @@ impl Default for Limits {
     }
 }
 
-/// What a request takes a place of.
+/// The kind of place a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: whether the service is there must be known above all when it is busy.
+    /// None: health checks must work above all when the service is busy.
     Probe,
     /// A document in, a document out.
     Request,
@@ -119,7 +119,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Of a request.
+    /// The kind of place for a request.
     pub fn classify(method: &Method, path: &str) -> Self {
         const FILES: [&str; 5] = ["/images/", "/byid/", "/byapikey/", "/bytoken/", "/boot-artifacts/"];
         let logs = path.starts_with(api::API_PATH) && path.ends_with("/logs");
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// The places, and who waits for one.
+/// The places, and the queues for them.
 pub struct Gates {
     queue: Duration,
     requests: Arc<Semaphore>,
@@ -145,7 +145,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Nobody is in.
+    /// All places are free.
     pub fn new(limits: &Limits) -> Self {
         let places = |count| Arc::new(Semaphore::new(count));
         Self {
@@ -160,7 +160,7 @@ impl Gates {
         }
     }
 
-    /// A place, in order of arrival; 503 when none gets free in time.
+    /// A place, in order of arrival; 503 if none becomes free in time.
     pub(crate) async fn enter(&self, kind: Kind) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         match self.gate(kind) {
             Some((gate, what)) => self.wait(gate, what).await.map(Some),
@@ -168,7 +168,7 @@ impl Gates {
         }
     }
 
-    /// How many places are free; none where none is taken.
+    /// How many places are free; `None` for a kind that takes none.
     pub fn free(&self, kind: Kind) -> Option<usize> {
         self.gate(kind).map(|(gate, _)| gate.available_permits())
     }
@@ -187,7 +187,7 @@ impl Gates {
         self.wait(&self.large_bodies, "large bodies").await
     }
 
-    /// A place to parse a body of so many bytes; a short one needs none, one beyond `LARGE_BODY_BYTES` all of them.
+    /// A place to parse a body of this size; a short one needs none, one beyond `LARGE_BODY_BYTES` all of them.
     pub(crate) async fn parser(&self, body_bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if body_bytes <= PARSED_BODY_BYTES {
             return Ok(None);
@@ -205,8 +205,8 @@ impl Gates {
         permit.ok().and_then(Result::ok).ok_or_else(|| busy(what))
     }
 
-    /// The answer as it goes out: it keeps its place until its last byte is taken. An event stream, which has no last
-    /// byte, changes to a place of its own.
+    /// The answer, which holds its place until its last byte is sent. An event stream, which has no end, moves to a place for
+    /// streams.
     pub fn hold(&self, response: Response, place: Option<OwnedSemaphorePermit>) -> Response {
         let media_type = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let place = match media_type {
@@ -228,23 +228,23 @@ fn busy(what: &str) -> Refusal {
     Refusal::Request(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
-/// Refuses what no endpoint takes, before anything of it is looked at.
+/// Refuses what no endpoint accepts, before reading the body.
 pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > MAX_URI_BYTES {
         let message = format!("path and query are longer than {MAX_URI_BYTES} bytes");
         return Err(Refusal::Request(StatusCode::URI_TOO_LONG, message));
     }
-    // No published request is compressed, so a few bytes can't become many here.
+    // No published request is compressed, so a small body can't expand here.
     let coded = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(coded) {
-        let message = "request bodies are taken without Content-Encoding only".to_owned();
+        let message = "request bodies must not have a Content-Encoding".to_owned();
         return Err(Refusal::Request(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
     Ok(())
 }
 
-/// A body that keeps a place.
+/// A body that holds a place.
 struct Held {
     body: Body,
     _place: OwnedSemaphorePermit,

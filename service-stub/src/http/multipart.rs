@@ -1,45 +1,45 @@
-//! One file out of a `multipart/form-data` body (RFC 7578), as it streams by.
+//! Extracts one file from a `multipart/form-data` body (RFC 7578) as it streams.
 
 use std::io::{self, Write};
 
-/// Headers of one part may be so long.
+/// Maximum length of one part's headers.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
-/// More parts than this is no form.
+/// Maximum number of parts.
 const MAX_PARTS: usize = 64;
-/// So many blanks may pad the line of a boundary.
+/// Maximum padding on a boundary's line.
 const MAX_BLANKS: usize = 64;
 
-/// A body that is not what it says.
+/// A body that is not the announced form.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MultipartError {
     #[error("the Content-Type is not multipart/form-data with a boundary of 1 to 70 characters")]
     ContentType,
     #[error("the multipart body is broken: {0}")]
     Broken(&'static str),
-    /// The wanted part isn't there.
+    /// The wanted part is missing.
     #[error("the multipart body has no part named {0}")]
     Missing(&'static str),
-    /// The part can't be stored.
-    #[error("the upload can't be stored")]
+    /// Storing the part failed.
+    #[error("cannot store the upload")]
     Write(#[from] io::Error),
 }
 
 enum State {
-    /// Looking for the next boundary; what lies before it goes to the sink or nowhere.
+    /// Searching for the next boundary; content before it goes to the sink or is dropped.
     Content { wanted: bool },
-    /// Right behind a boundary and some blanks.
+    /// After a boundary and padding.
     Boundary { blanks: usize },
     /// In a part's headers.
     Headers,
-    /// Behind the last boundary.
+    /// After the last boundary.
     End,
 }
 
-/// Takes the body piece by piece and passes the content of one part on.
+/// Reads the body piece by piece and passes on the content of one part.
 pub(crate) struct Multipart {
     name: &'static str,
     delimiter: Vec<u8>,
-    /// What is not yet dealt with, from `at` on; what lies before goes at the end of a feed, all at once.
+    /// Unprocessed input from `at` on; what precedes it is dropped at once at the end of a feed.
     buffer: Vec<u8>,
     at: usize,
     state: State,
@@ -60,7 +60,7 @@ impl Multipart {
             Some(boundary) if kind.trim().eq_ignore_ascii_case("multipart/form-data") => Ok(Self {
                 name,
                 delimiter: format!("\r\n--{boundary}").into_bytes(),
-                // The first boundary has no line before it.
+                // The first boundary has no line break before it.
                 buffer: b"\r\n".to_vec(),
                 at: 0,
                 state: State::Content { wanted: false },
@@ -71,7 +71,7 @@ impl Multipart {
         }
     }
 
-    /// Takes the next piece; content of the wanted part goes to `sink`.
+    /// Processes the next piece; content of the wanted part goes to `sink`.
     pub(crate) fn feed(&mut self, piece: &[u8], sink: &mut impl Write) -> Result<(), MultipartError> {
         self.buffer.extend_from_slice(piece);
         while self.step(sink)? {}
@@ -85,7 +85,7 @@ impl Multipart {
         match self.state {
             State::End if self.found => Ok(()),
             State::End => Err(MultipartError::Missing(self.name)),
-            _ => Err(MultipartError::Broken("it ends without its closing boundary")),
+            _ => Err(MultipartError::Broken("the closing boundary is missing")),
         }
     }
 
@@ -94,7 +94,7 @@ impl Multipart {
         match self.state {
             State::Content { wanted } => {
                 let position = find(rest, &self.delimiter);
-                // A boundary may have begun in the last bytes.
+                // A boundary may start in the last bytes.
                 let end = position.unwrap_or_else(|| rest.len().saturating_sub(self.delimiter.len() - 1));
                 if wanted {
                     sink.write_all(&rest[..end])?;
@@ -112,7 +112,7 @@ impl Multipart {
                     self.state = State::End;
                     Ok(true)
                 }
-                Some(b"\r\n") if self.parts == MAX_PARTS => Err(MultipartError::Broken("it has more than 64 parts")),
+                Some(b"\r\n") if self.parts == MAX_PARTS => Err(MultipartError::Broken("more than 64 parts")),
                 Some(b"\r\n") => {
                     self.parts += 1;
                     self.state = State::Headers;
@@ -123,23 +123,23 @@ impl Multipart {
                     self.state = State::Boundary { blanks: blanks + 1 };
                     Ok(true)
                 }
-                Some(_) => Err(MultipartError::Broken("a boundary is followed by something else")),
+                Some(_) => Err(MultipartError::Broken("text follows a boundary on its line")),
             },
             State::Headers => {
-                // The line break of the boundary is still in front, so that "no headers" looks like any other end.
+                // The boundary's line break is still there, so that "no headers" ends like all headers.
                 let end = find(rest, b"\r\n\r\n");
                 if end.unwrap_or(rest.len()) > MAX_HEADER_BYTES {
-                    return Err(MultipartError::Broken("the headers of a part are too long"));
+                    return Err(MultipartError::Broken("a part's headers are too long"));
                 }
                 let Some(end) = end else { return Ok(false) };
-                // The headers' own last line break belongs to a boundary right behind it; it may still be on its way.
+                // The headers' last line break may belong to a boundary that follows; that may still be incomplete.
                 let (content, boundary) = (&rest[end + 4..], &self.delimiter[2..]);
                 if boundary.starts_with(content) && content.len() < boundary.len() {
                     return Ok(false);
                 }
                 let wanted = part_name(&rest[..end]).as_deref() == Some(self.name);
                 if wanted && self.found {
-                    return Err(MultipartError::Broken("the file is there twice"));
+                    return Err(MultipartError::Broken("the file occurs twice"));
                 }
                 self.found |= wanted;
                 self.at += if content.starts_with(boundary) { end + 2 } else { end + 4 };
@@ -224,8 +224,8 @@ mod tests {
         let blanks = [b"--XX".as_slice(), &b" ".repeat(3 << 20)].concat();
         for pieces in [1000, parts.len()] {
             let why = |body| take(body, pieces).unwrap_err().to_string();
-            assert_eq!(why(&parts), "the multipart body is broken: it has more than 64 parts");
-            assert_eq!(why(&blanks), "the multipart body is broken: a boundary is followed by something else");
+            assert_eq!(why(&parts), "the multipart body is broken: more than 64 parts");
+            assert_eq!(why(&blanks), "the multipart body is broken: text follows a boundary on its line");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Media types of requests and answers, checked as the real service does: before parameters, and in its words.
+//! Media types of requests and answers, checked as in the real service: before parameters, and with its texts.
 
 use super::Refusal;
 use api::media::Media;
@@ -13,12 +13,12 @@ use std::{
     task::{Context, Poll},
 };
 
-/// What an endpoint takes and gives.
+/// The media types of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The type of request bodies.
     pub consumes: Media,
-    /// The type of successful answers.
+    /// The media type of successful answers.
     pub produces: Media,
 }
 
@@ -30,7 +30,7 @@ impl Exchange {
     /// A file in.
     pub(crate) const UPLOAD: Self = Self { consumes: Media::Multipart, produces: Media::Json };
 
-    /// Refuses a request whose body is of another type, and one that does not accept the answer.
+    /// Refuses a request whose body has another type, and one that does not accept the answer.
     pub fn check(self, headers: &HeaderMap, has_body: bool) -> Result<(), Refusal> {
         let texts = |name| headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         if has_body {
@@ -55,7 +55,7 @@ impl Exchange {
     }
 }
 
-/// A body whose first piece was taken already.
+/// A body whose first piece was read already.
 pub(crate) struct Resumed {
     first: Option<Bytes>,
     rest: Body,

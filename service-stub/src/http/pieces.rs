@@ -1,4 +1,4 @@
-//! Bodies that are made while they are sent: a long one is never in memory as a whole.
+//! Bodies generated while they are sent: a long one is never in memory as a whole.
 
 use axum::body::Bytes;
 use http_body::{Body as HttpBody, Frame};
@@ -11,10 +11,10 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// So much is sent at once, or one piece where that is longer.
+/// Bytes sent at once, or one piece if that is longer.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The pieces of a body, each made when it is its turn.
+/// The pieces of a body, each generated when needed.
 pub(crate) struct Pieces(Box<dyn Iterator<Item = Vec<u8>> + Send>);
 
 impl fmt::Debug for Pieces {
@@ -29,7 +29,7 @@ impl Pieces {
         Self(Box::new(pieces))
     }
 
-    /// Each apart from the next by a comma, in brackets.
+    /// Separated by commas, in brackets.
     pub(crate) fn list<I>(items: impl Iterator<Item = I> + Send + 'static) -> impl Iterator<Item = Vec<u8>> + Send
     where
         I: Iterator<Item = Vec<u8>> + Send + 'static,
@@ -58,7 +58,7 @@ impl Pieces {
 type Made = (Option<Vec<u8>>, Pieces);
 
 pub(super) struct PieceBody {
-    /// None while the next is made, and at the end.
+    /// `None` while the next is generated, and at the end.
     waiting: Option<Pieces>,
     making: Option<JoinHandle<Made>>,
 }
@@ -74,7 +74,7 @@ impl HttpBody for PieceBody {
         let Some(making) = &mut self.making else { return Poll::Ready(None) };
         let made = std::task::ready!(Pin::new(making).poll(context));
         self.making = None;
-        // An error ends the connection in the middle: the client sees a short body, never a wrong one.
+        // An error closes the connection early: the client sees a short body, never a wrong one.
         let (piece, pieces) = made.map_err(io::Error::other)?;
         let Some(piece) = piece else { return Poll::Ready(None) };
         self.waiting = Some(pieces);

@@ -4,7 +4,7 @@ use api::Timestamp;
 use axum::http::{HeaderMap, StatusCode, header};
 use time::{OffsetDateTime, PrimitiveDateTime, format_description::BorrowedFormatItem, macros::format_description};
 
-/// What a file is, for validators.
+/// A file's validators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validators {
     /// Entity tag, quotes included; strong: same tag, same bytes.
@@ -24,16 +24,16 @@ pub(crate) enum Part {
         /// Byte after the last.
         end: u64,
     },
-    /// Nothing, the client has it: 304.
+    /// Nothing: the client has it. 304.
     NotModified,
-    /// Nothing, the client wants another one: 412.
+    /// Nothing: the client wants another version. 412.
     Failed,
-    /// Nothing, the part does not exist: 416.
+    /// Nothing: the range does not exist. 416.
     Unsatisfiable,
 }
 
 impl Part {
-    /// The status that says so.
+    /// Its HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Whole => StatusCode::OK,
@@ -47,7 +47,7 @@ impl Part {
 
 /// Decides what to send of a file of `len` bytes.
 ///
-/// Of several ranges none is honoured: sending the whole file is allowed, and nobody who boots a machine asks for it.
+/// Multiple ranges are ignored: sending the whole file is allowed, and no boot client asks for them.
 pub(crate) fn choose(headers: &HeaderMap, validators: &Validators, len: u64) -> Part {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     if let Some(tags) = text(header::IF_MATCH) {
@@ -65,7 +65,7 @@ pub(crate) fn choose(headers: &HeaderMap, validators: &Validators, len: u64) -> 
         return Part::NotModified;
     }
     let Some(range) = text(header::RANGE) else { return Part::Whole };
-    // A tag or a date. Wednesdays begin as weak tags do, which name no bytes.
+    // A tag or a date. A date on a Wednesday starts with W, as a weak tag does, which identifies no bytes.
     let unchanged = text(header::IF_RANGE).is_none_or(|condition| match parse_date(condition) {
         Some(date) => date == validators.modified,
         None => condition == validators.etag,
@@ -79,7 +79,7 @@ fn names_tag(list: &str, etag: &str, weak: bool) -> bool {
 }
 
 fn slice(range: &str, len: u64) -> Part {
-    // A range that can't be read is to be ignored, as if it weren't there.
+    // An invalid range must be ignored.
     let Some(spec) = range.trim().strip_prefix("bytes=").map(str::trim) else { return Part::Whole };
     let Some((first, last)) = spec.split_once('-').filter(|_| !spec.contains(',')) else { return Part::Whole };
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! How often an address may do something.
+//! Rate limits per address.
 
 use std::{
     collections::BTreeMap,
@@ -7,24 +7,24 @@ use std::{
     time::Instant,
 };
 
-/// Addresses that are remembered; beyond them those that have their whole allowance again are forgotten.
+/// Maximum of remembered addresses; beyond it, those whose allowance is full again are forgotten.
 const MAX_ADDRESSES: usize = 10_000;
 const MICROS_PER_MINUTE: u128 = 60_000_000;
 
-/// What each address has left of an allowance that comes back with time.
+/// The remaining allowance of each address, which refills with time.
 #[derive(Default)]
 pub struct Rates {
     allowances: Mutex<BTreeMap<IpAddr, Allowance>>,
 }
 
 struct Allowance {
-    /// In micros of a minute, of which one unit has [`MICROS_PER_MINUTE`].
+    /// In micro-units per minute; one unit is [`MICROS_PER_MINUTE`].
     remaining: u128,
     at: Instant,
 }
 
 impl Rates {
-    /// Takes one unit of what `address` has left: `burst` at first, and `per_minute` again. An IPv6 network counts as one address.
+    /// Takes one unit from the allowance of `address`, which starts at `burst` and gains `per_minute`. An IPv6 /64 counts as one.
     pub(crate) fn take(&self, address: IpAddr, burst: u32, per_minute: u32, now: Instant) -> bool {
         let whole = u128::from(burst) * MICROS_PER_MINUTE;
         let grown = |allowance: &Allowance| {
@@ -35,7 +35,7 @@ impl Rates {
         if table.len() >= MAX_ADDRESSES {
             table.retain(|_, allowance| grown(allowance) < whole);
         }
-        // Too many that have something to wait for: none comes in.
+        // All remembered addresses are limited: refuse new ones.
         if table.len() >= MAX_ADDRESSES && !table.contains_key(&network(address)) {
             return false;
         }
@@ -47,7 +47,7 @@ impl Rates {
     }
 }
 
-/// One host has a whole /64 to itself.
+/// One host may own a whole /64.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

@@ -1,4 +1,4 @@
-//! Connections whose other side must take what it asked for.
+//! Closes connections whose client does not read its answer.
 
 use std::{
     future::Future,
@@ -12,19 +12,19 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-/// A connection that breaks when the other side takes nothing for `patience`.
+/// A connection that fails when the client reads nothing for `patience`.
 ///
-/// The kernel takes bytes again only once a good part of its buffer has been fetched, so fetching one byte now and then
-/// counts as nothing.
+/// The kernel accepts more bytes only once a good part of its buffer is free, so reading single bytes now and then does not
+/// count.
 pub(crate) struct Impatient<S> {
     stream: S,
     patience: Duration,
-    /// Since a write had to wait.
+    /// When a write began to wait.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
-    /// Bounds the writes of a connection.
+    /// Limits the writes of a connection.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, waiting: None }
     }
@@ -37,7 +37,7 @@ impl<S> Impatient<S> {
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
         std::task::ready!(waiting.as_mut().poll(context));
-        let message = "the client takes nothing of its answer";
+        let message = "the client does not read its answer";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
     }
 }

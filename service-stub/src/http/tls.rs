@@ -1,4 +1,4 @@
-//! HTTPS: a certificate that was given, or one of our own authority that hosts are told to trust.
+//! HTTPS: a given certificate, or one from our own CA, which hosts trust.
 
 use crate::auth::keys::{pem, write_new};
 use rcgen::{
@@ -23,12 +23,12 @@ const CA: &str = "tls-ca.pem";
 const CA_KEY: &str = "tls-ca-key.pem";
 const CERTIFICATE: &str = "tls-cert.pem";
 const KEY: &str = "tls-key.pem";
-/// What clients on which clocks differ still take.
+/// Backdating, for clients whose clocks are behind.
 const BACKDATED: time::Duration = time::Duration::days(2);
-/// The authority outlives the machines that trust it.
+/// The CA outlives the machines that trust it.
 const CA_VALID: time::Duration = time::Duration::days(30 * 365);
 const VALID: time::Duration = time::Duration::days(825);
-/// A certificate with less than this left is made anew at the next start.
+/// A certificate with less time left is renewed at the next start.
 const RENEWED_BEFORE: Duration = Duration::from_secs(400 * 24 * 3600);
 
 /// A certificate that can't be used.
@@ -37,37 +37,37 @@ pub enum TlsError {
     /// A file can't be read or written.
     #[error("cannot use {}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("{} holds no certificate in PEM form", path.display())]
+    #[error("{} has no PEM certificate", path.display())]
     NoCertificate { path: PathBuf },
-    #[error("{} holds no private key in PEM form", path.display())]
+    #[error("{} has no PEM private key", path.display())]
     NoKey { path: PathBuf },
-    #[error("{} and {} can't be served", certificate.display(), key.display())]
+    #[error("cannot serve certificate {} with key {}", certificate.display(), key.display())]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
-    #[error("cannot make a certificate for {names}")]
+    #[error("cannot create a certificate for {names}")]
     Make {
-        /// What it was to be for.
+        /// The intended names.
         names: String,
         source: rcgen::Error,
     },
 }
 
-/// What the server shows, and what hosts must trust for it.
+/// The server's certificate, and what hosts must trust for it.
 #[derive(Clone)]
 pub struct Tls {
     pub acceptor: TlsAcceptor,
-    /// Certificates that hosts check the server's against, PEM; none when it is of an authority they know.
+    /// CA certificates for hosts, PEM; `None` if they trust its CA already.
     pub ca_pem: Option<String>,
 }
 
 impl Tls {
-    /// With a certificate, its chain, and its key. `ca` is what hosts are told to trust.
+    /// With a certificate, its chain, and its key. Hosts will trust `ca`.
     pub fn given(certificate: &Path, key: &Path, ca: Option<&Path>) -> Result<Self, TlsError> {
         let ca_pem = ca.map(read_ca).transpose()?;
         Ok(Self { acceptor: acceptor(certificate, key)?, ca_pem })
     }
 
-    /// With a certificate of our own authority for `names`, host names and addresses. Both are kept in `directory`; the
-    /// certificate is made anew when it doesn't fit or expires, the authority never.
+    /// With a certificate from our own CA for `names`, host names and addresses. Both are stored in `directory`; the certificate
+    /// is renewed when it doesn't fit or expires, the CA never.
     pub fn with_local_authority(directory: &Path, names: &[String]) -> Result<Self, TlsError> {
         let at = |name: &str| directory.join(name);
         if !at(CA).exists() || !at(CA_KEY).exists() {
@@ -76,7 +76,7 @@ impl Tls {
         let ca_pem = read_ca(&at(CA))?;
         if !fits(&at(CERTIFICATE), &at(KEY), &at(CA), names) {
             make(directory, names)?;
-            tracing::info!(names = names.join(" "), "made a certificate");
+            tracing::info!(names = names.join(" "), "created a certificate");
         }
         Ok(Self { acceptor: acceptor(&at(CERTIFICATE), &at(KEY))?, ca_pem: Some(ca_pem) })
     }
@@ -99,7 +99,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|_| TlsError::NoKey { path: path.into() })
 }
 
-/// The certificates of a file, and nothing else that may be in it.
+/// The certificates in a file, without anything else in it.
 fn read_ca(path: &Path) -> Result<String, TlsError> {
     Ok(certificates(path)?.iter().map(|certificate| pem("CERTIFICATE", certificate)).collect())
 }
@@ -115,7 +115,7 @@ fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Whether clients that trust the authority take the certificate for all of `names`, now and for a while.
+/// Whether clients that trust the CA accept the certificate for all of `names`, now and for a while.
 fn fits(certificate: &Path, key: &Path, ca: &Path, names: &[String]) -> bool {
     let verifier = || {
         let mut roots = RootCertStore::empty();
@@ -136,7 +136,7 @@ fn fits(certificate: &Path, key: &Path, ca: &Path, names: &[String]) -> bool {
 
 fn ca_params(key: &KeyPair) -> CertificateParams {
     let mut params = CertificateParams::default();
-    // Two services' authorities must not be taken for one another.
+    // The CAs of two services must have different names.
     let digest: String = key.public_key_raw().iter().rev().take(4).map(|byte| format!("{byte:02x}")).collect();
     params.distinguished_name.push(DnType::CommonName, format!("Landfall service {digest}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -151,15 +151,15 @@ fn failed(names: &[String]) -> impl Fn(rcgen::Error) -> TlsError {
     move |source| TlsError::Make { names: names.clone(), source }
 }
 
-fn keep(path: &Path, label: &str, der: &[u8]) -> Result<(), TlsError> {
+fn store(path: &Path, label: &str, der: &[u8]) -> Result<(), TlsError> {
     write_new(path, pem(label, der).as_bytes()).map_err(|source| TlsError::File { path: path.into(), source })
 }
 
 fn make_ca(ca: &Path, ca_key: &Path, names: &[String]) -> Result<(), TlsError> {
     let key = KeyPair::generate().map_err(failed(names))?;
     let certificate = ca_params(&key).self_signed(&key).map_err(failed(names))?;
-    keep(ca_key, "PRIVATE KEY", key.serialized_der())?;
-    keep(ca, "CERTIFICATE", certificate.der())
+    store(ca_key, "PRIVATE KEY", key.serialized_der())?;
+    store(ca, "CERTIFICATE", certificate.der())
 }
 
 fn make(directory: &Path, names: &[String]) -> Result<(), TlsError> {
@@ -177,9 +177,9 @@ fn make(directory: &Path, names: &[String]) -> Result<(), TlsError> {
     let now = OffsetDateTime::now_utc();
     (params.not_before, params.not_after) = (now - BACKDATED, now + VALID);
     let certificate = params.signed_by(&key, &issuer).map_err(failed(names))?;
-    // A crash between the two leaves a pair that doesn't go together, which is seen and made anew.
-    keep(&directory.join(KEY), "PRIVATE KEY", key.serialized_der())?;
-    keep(&directory.join(CERTIFICATE), "CERTIFICATE", certificate.der())
+    // A crash between the two leaves a mismatched pair, which is detected and recreated.
+    store(&directory.join(KEY), "PRIVATE KEY", key.serialized_der())?;
+    store(&directory.join(CERTIFICATE), "CERTIFICATE", certificate.der())
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_kept_while_it_fits() {
+    fn a_certificate_is_reused_while_it_fits() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path();
         let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();

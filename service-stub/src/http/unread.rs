@@ -1,6 +1,6 @@
-//! What a request's handler left of its body: read and dropped before the answer goes out.
+//! Drains what a handler left of a request's body before the answer is sent.
 //!
-//! A connection that is closed while a body still arrives is reset, and the reset may take the answer with it (RFC 9112 §9.6).
+//! A connection closed while a body still arrives is reset, and the reset may destroy the answer (RFC 9112 §9.6).
 
 use super::limits::Limits;
 use super::work::{in_time, next_piece};
@@ -18,13 +18,13 @@ use std::{
     time::Duration,
 };
 
-/// Bounds the time of reading what is left.
+/// Limits the time for draining.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The body that a handler has dropped before its end.
+/// A body that a handler dropped before its end.
 pub(crate) struct Unread(Arc<Mutex<Option<Body>>>);
 
-/// The same request, whose body comes back when it is dropped before its end.
+/// The same request, whose body is returned if it is dropped before its end.
 pub(crate) fn watch(request: Request) -> (Request, Unread) {
     let back = Arc::new(Mutex::new(None));
     let awaits_continue = request.headers().contains_key(header::EXPECT);
@@ -33,7 +33,7 @@ pub(crate) fn watch(request: Request) -> (Request, Unread) {
 }
 
 impl Unread {
-    /// Reads the rest. If that does not end, the answer says that nothing can follow on this connection.
+    /// Reads the rest. If that does not end, the answer closes the connection.
     pub(crate) async fn discard(self, limits: &Limits, response: &mut Response) {
         let Some(mut body) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let rest = async {
@@ -48,7 +48,7 @@ impl Unread {
 
 struct Watched {
     body: Body,
-    /// The client sends the body when it is first asked for: one that was not is not on its way.
+    /// The client sends the body only when asked to continue: a body that was never read is not coming.
     awaits_continue: bool,
     back: Arc<Mutex<Option<Body>>>,
 }

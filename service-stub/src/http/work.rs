@@ -1,4 +1,4 @@
-//! Work off the async threads, and bodies read within bounds.
+//! Work off the async threads, and bodies read within limits.
 
 use super::Refusal;
 use super::limits::{Gates, LARGE_BODY_BYTES, Limits};
@@ -9,8 +9,8 @@ use axum::{
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Runs blocking work; a panic in it is a 500 where panics unwind, as in tests; in released programs it
-/// ends the process. Work is not begun once its client is gone or its time is over.
+/// Runs blocking work. A panic is a 500 if panics unwind, as in tests; in released programs it ends the process. Work does not
+/// start once its client is gone or its time is over.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -31,10 +31,10 @@ pub(crate) async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Optio
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
         match tokio::time::timeout(limits.piece, frame).await {
-            Err(_) => return Err(too_slow("the body stopped coming")),
+            Err(_) => return Err(too_slow("no more data of the body arrived in time")),
             Ok(None) => return Ok(None),
-            Ok(Some(Err(error))) => return Err(Refusal::bad_request(format!("the body can't be read: {error}"))),
-            // Trailers carry nothing for us.
+            Ok(Some(Err(error))) => return Err(Refusal::bad_request(format!("cannot read the body: {error}"))),
+            // Trailers are ignored.
             Ok(Some(Ok(frame))) => {
                 if let Ok(piece) = frame.into_data() {
                     return Ok(Some(piece));
@@ -44,7 +44,7 @@ pub(crate) async fn next_piece(body: &mut Body, limits: &Limits) -> Result<Optio
     }
 }
 
-/// Bounds the time for a whole body.
+/// Limits the time for a whole body.
 pub(crate) async fn in_time<T>(bound: Duration, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
     tokio::time::timeout(bound, work).await.unwrap_or_else(|_| Err(too_slow("the body took too long")))
 }
@@ -53,10 +53,10 @@ fn too_slow(message: &str) -> Refusal {
     Refusal::Request(StatusCode::REQUEST_TIMEOUT, message.to_owned())
 }
 
-/// A body, and the permit that a large one holds.
+/// A body, and the place that a large one holds.
 pub(crate) type Taken = (Bytes, Option<OwnedSemaphorePermit>);
 
-/// All of a body.
+/// Reads a whole body.
 pub(crate) async fn read_body(gates: &Gates, limits: &Limits, mut body: Body, limit: usize) -> Result<Taken, Refusal> {
     let too_large = || {
         let message = format!("the body is larger than {limit} bytes");

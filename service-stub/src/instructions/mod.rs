@@ -37,13 +37,13 @@ pub fn next(situation: &Situation) -> Steps {
     }
 }
 
-/// A host on its way into a cluster or out of one begins anew.
+/// A host that moves into or out of a cluster starts over.
 fn registers_again(state: HostState) -> bool {
     use HostState as S;
     matches!(state, S::Binding | S::Unbinding | S::UnbindingPendingUserAction | S::ReclaimingRebooting)
 }
 
-/// One step with its arguments; none where there is nothing to ask.
+/// One step with its arguments; `None` if there is nothing to ask.
 fn step(situation: &Situation, step_type: &StepType) -> Option<Step> {
     steps::find(step_type)?.step(situation)
 }

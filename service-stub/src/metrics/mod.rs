@@ -1,5 +1,5 @@
-//! Counts for Prometheus (text exposition format 0.0.4). No label holds anything a client wrote: routes are templates of our
-//! own tables, methods the known ones.
+//! Metrics for Prometheus (text exposition format 0.0.4). No label holds clients' text: routes are templates from our tables, and
+//! methods the known ones.
 
 pub(crate) mod published;
 mod text;
@@ -16,7 +16,7 @@ use std::{
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What was answered since the start.
+/// Answers since the start.
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<Key, Counter>>,
@@ -38,7 +38,7 @@ struct Counter {
 }
 
 impl Metrics {
-    /// Notes an answer. `route` is the template a request matched; none when it matched none.
+    /// Counts an answer. `route` is the template that the request matched, if any.
     pub(crate) fn note(&self, method: &str, route: Option<&str>, status: u16, took: Duration) {
         let method = METHODS.into_iter().find(|own| *own == method).unwrap_or("other");
         let key = Key { method, route: route.unwrap_or("none").to_owned(), status };
@@ -54,7 +54,7 @@ impl Metrics {
 
     pub(crate) fn write(&self, text: &mut Text) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        text.family("landfall_http_request_duration_seconds", "histogram", "Time to the head of an answer.");
+        text.family("landfall_http_request_duration_seconds", "histogram", "Time to the first byte of an answer.");
         for (key, counter) in requests.iter() {
             let labels = format!("method=\"{}\",route=\"{}\",status=\"{}\"", key.method, key.route, key.status);
             let mut below = 0;

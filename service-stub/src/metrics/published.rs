@@ -1,4 +1,4 @@
-//! What the published service counts, under its names: taken from what a change did to the records.
+//! Metrics of the published service, under its names: derived from changes of the records.
 
 use super::text::Text;
 use crate::events::kinds;
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// A family that is counted or measured.
+/// A metric family.
 struct Family {
     name: &'static str,
     help: &'static str,
@@ -37,21 +37,21 @@ macro_rules! families {
 }
 
 families! {
-    Creations "cluster_creations" "Clusters that were made." &[];
-    Started "cluster_installation_started" "Clusters whose installation began." &[];
-    Installation "cluster_installation_seconds" "Time of finished installations of clusters." PHASES;
-    Phase "host_installation_phase_seconds" "Time hosts were in each stage." PHASES;
-    Hosts "cluster_hosts" "Hosts that were installed, or failed." &[];
+    Creations "cluster_creations" "Clusters created." &[];
+    Started "cluster_installation_started" "Installations of clusters started." &[];
+    Installation "cluster_installation_seconds" "Duration of finished cluster installations." PHASES;
+    Phase "host_installation_phase_seconds" "Time that hosts spent in each stage." PHASES;
+    Hosts "cluster_hosts" "Hosts that were installed or failed." &[];
     Cores "cluster_host_cores" "Processors of such hosts." &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
     Ram "cluster_host_ram_gb" "Memory of such hosts, GiB." &[8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];
     Disk "cluster_host_disk_gb" "Disks of such hosts, GiB." &[250.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0, 16_000.0];
-    Nic "cluster_host_nic_gb" "Speed of such hosts' interfaces, as they report it." &[1.0, 10.0, 20.0, 40.0, 100.0];
-    Sync "cluster_host_disk_sync_duration_ms" "Time disks take to write through." &[1.0, 5.0, 10.0, 15.0, 20.0];
-    HostFailed "host_validation_is_in_failed_status_on_cluster_deletion" "Checks of hosts that failed when their cluster was deleted." &[];
-    HostChanged "host_validation_failed_after_success_before_installation" "Checks of hosts that failed after they had passed." &[];
-    ClusterFailed "cluster_validation_is_in_failed_status_on_cluster_deletion" "Checks of clusters that failed when they were deleted." &[];
-    ClusterChanged "cluster_validation_failed_after_success_before_installation" "Checks of clusters that failed after they had passed." &[];
-    Cycle "monitored_clusters_cycle_duration_ms" "Time of a pass over all clusters." CYCLES;
+    Nic "cluster_host_nic_gb" "Reported speed of such hosts' interfaces." &[1.0, 10.0, 20.0, 40.0, 100.0];
+    Sync "cluster_host_disk_sync_duration_ms" "Duration of fdatasync on hosts' disks." &[1.0, 5.0, 10.0, 15.0, 20.0];
+    HostFailed "host_validation_is_in_failed_status_on_cluster_deletion" "Host validations in failure when the cluster was deleted." &[];
+    HostChanged "host_validation_failed_after_success_before_installation" "Host validations that failed after they had passed." &[];
+    ClusterFailed "cluster_validation_is_in_failed_status_on_cluster_deletion" "Cluster validations in failure when the cluster was deleted." &[];
+    ClusterChanged "cluster_validation_failed_after_success_before_installation" "Cluster validations that failed after they had passed." &[];
+    Cycle "monitored_clusters_cycle_duration_ms" "Duration of a pass over all clusters." CYCLES;
 }
 
 /// One value, with the labels of its family.
@@ -65,21 +65,21 @@ struct Counted {
     buckets: Vec<u64>,
 }
 
-/// What was counted since the start.
+/// Counts since the start.
 #[derive(Debug, Default)]
 pub struct Published {
     counted: Mutex<BTreeMap<(Name, String), Counted>>,
 }
 
 impl Published {
-    /// Notes what a change did.
+    /// Counts the effects of a change.
     pub(crate) fn note(&self, before: &Model, after: &Model, events: &[Event], now: Timestamp) {
         for observation in observations(before, after, events, now) {
             self.observe(observation);
         }
     }
 
-    /// Notes how long a pass over all clusters took.
+    /// Records the duration of a pass over all clusters.
     pub(crate) fn cycle(&self, took: Duration) {
         self.observe((Name::Cycle, vec![("fullscan", "true".to_owned())], took.as_secs_f64() * 1000.0));
     }
@@ -98,7 +98,7 @@ impl Published {
         }
     }
 
-    /// Writes all families, also those without a value yet.
+    /// Writes all families, including those without a value yet.
     pub(crate) fn write(&self, text: &mut Text) {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, family) in FAMILIES {
@@ -126,14 +126,14 @@ impl Published {
     }
 }
 
-/// Seconds since a moment; none where there was none.
-// Seconds of an installation are few.
+/// Seconds since a time; `None` if that is unset.
+// An installation's seconds fit.
 #[allow(clippy::cast_precision_loss)]
 fn seconds(since: Timestamp, now: Timestamp) -> Option<f64> {
     (!since.is_zero()).then(|| now.seconds_since(since).max(0) as f64)
 }
 
-/// Ids of failed checks in a published text. They are our own words.
+/// Ids of failed checks in a published text, which we wrote.
 fn failed(validations: &str) -> Vec<String> {
     let by_category: BTreeMap<String, Vec<Value>> = serde_json::from_str(validations).unwrap_or_default();
     let failed = by_category.into_values().flatten().filter(|finding| finding["status"] == "failure");
@@ -178,7 +178,7 @@ fn clusters(before: &Model, after: &Model, now: Timestamp, found: &mut Vec<Obser
             continue;
         }
         let was_installed = matches!(known.state, S::Installing | S::Finalizing | S::InstallingPendingUserAction);
-        // Preparation may begin and end within one change.
+        // Preparation may start and end within one change.
         if !was_installed && record.state == S::Installing {
             found.push((Name::Started, Vec::new(), 1.0));
         }
@@ -223,7 +223,7 @@ fn host(before: &HostRecord, after: &HostRecord, now: Timestamp, found: &mut Vec
     }
 }
 
-/// What a host that is done is made of.
+/// The hardware of a finished host.
 // Numbers of processors and GiB are few.
 #[allow(clippy::cast_precision_loss)]
 fn hardware(record: &HostRecord, result: &str, found: &mut Vec<Observation>) {
@@ -238,7 +238,7 @@ fn hardware(record: &HostRecord, result: &str, found: &mut Vec<Observation>) {
         found.push((Name::Ram, labels(), (memory.physical_bytes >> 30) as f64));
     }
     for disk in &inventory.disks {
-        // A host may write any kind.
+        // The drive type is a host's text: anything.
         const KINDS: [&str; 8] = ["HDD", "SSD", "Multipath", "iSCSI", "FC", "RAID", "LVM", "ODD"];
         let kind = KINDS.into_iter().find(|kind| *kind == disk.drive_type).unwrap_or("Unknown");
         let labels = [("diskType", kind.to_owned())].into_iter().chain(labels()).collect();

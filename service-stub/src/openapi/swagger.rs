@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn files_uploads_and_bodies_are_told_apart() {
+    fn files_uploads_and_bodies_are_distinguished() {
         let older = document(&super::super::document("http://x"));
         let logs = &older["paths"]["/v2/clusters/{cluster_id}/logs"];
         assert_eq!(logs["get"]["produces"], json!(["application/octet-stream"]));

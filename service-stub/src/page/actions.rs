@@ -1,4 +1,4 @@
-//! What may be done from the page: asked for once more, and done only for who has seen the question.
+//! Actions from the page: each asks for confirmation, and runs only from that form.
 
 use super::answer::{Shared, answer, guarded};
 use super::html::{line, page};
@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use std::sync::OnceLock;
 use uuid::Uuid;
 
-/// A form has its token and nothing else.
+/// A form has only its token.
 const MAX_FORM_BYTES: usize = 4096;
 
 /// What can be done with a cluster.
@@ -30,7 +30,7 @@ const MAX_FORM_BYTES: usize = 4096;
 pub(super) enum Action {
     Install,
     Cancel,
-    /// Back to before it.
+    /// Back to the state before the installation.
     Reset,
 }
 
@@ -39,7 +39,7 @@ impl Action {
 
     fn parse(text: &str) -> Result<Self, Refusal> {
         let found = Self::ALL.into_iter().find(|action| action.path() == text);
-        found.ok_or_else(|| Refusal::not_found("there is no such action: install, cancel and reset are"))
+        found.ok_or_else(|| Refusal::not_found("no such action: use install, cancel or reset"))
     }
 
     fn path(self) -> &'static str {
@@ -58,20 +58,20 @@ impl Action {
         }
     }
 
-    /// What it does, for who is asked whether it shall.
+    /// What it does, shown with the confirmation.
     fn consequence(self) -> &'static str {
         match self {
             Self::Install => "Everything on the installation disks of its hosts will be overwritten.",
             Self::Cancel => {
-                "Hosts that are being written stay as they are and do not boot; the cluster can be reset afterwards."
+                "Disks that are being written stay half-written and do not boot. You can reset the cluster afterwards."
             }
             Self::Reset => {
-                "Its hosts must boot the discovery image again. What is installed on them is lost for this cluster."
+                "Its hosts must boot the discovery image again. This cluster loses what is installed on them."
             }
         }
     }
 
-    /// Whether it is worth offering; the handler decides.
+    /// Whether to offer it; the handler decides.
     pub(super) fn fits(self, state: ClusterState) -> bool {
         let under_way = matches!(
             state.as_str(),
@@ -93,13 +93,13 @@ impl Action {
     }
 }
 
-/// Leads to the question.
+/// Links to the confirmation.
 pub(super) fn link(action: Action, cluster: ClusterId) -> Markup {
     let path = action.path();
     html! { a.button.(path) href={ "/ui/clusters/" (display(cluster)) "/" (path) } { (action.title()) "…" } " " }
 }
 
-/// Only who can read our pages has it: other sites can't. It ends with this process.
+/// Only a reader of our pages has it: other sites can't read them. It is valid until this process ends.
 fn token(action: Action, cluster: ClusterId) -> String {
     static KEY: OnceLock<[Uuid; 2]> = OnceLock::new();
     let key = KEY.get_or_init(|| [Uuid::new_v4(), Uuid::new_v4()]);
@@ -110,7 +110,7 @@ fn token(action: Action, cluster: ClusterId) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// GET /ui/clusters/{id}/{action}: asks.
+/// GET /ui/clusters/{id}/{action}: asks for confirmation.
 pub(super) fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
     let model = service.store.model();
@@ -142,8 +142,8 @@ pub(super) fn ask(service: &Service, call: &Call) -> Result<Markup, Refusal> {
     Ok(page(action.title(), &[("Overview", "/"), (&cluster, &back)], main, None))
 }
 
-/// POST /ui/clusters/{id}/{action}: does it, and leads back to the cluster. What another site's page sends is refused
-/// before it comes here.
+/// POST /ui/clusters/{id}/{action}: does it, and redirects to the cluster. Requests from another site's page are refused
+/// earlier.
 pub(super) async fn act(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let done = async {
@@ -151,8 +151,7 @@ pub(super) async fn act(State(service): Shared, params: RawPathParams, request: 
         let (id, action) = (call.cluster_id()?, Action::parse(call.path("action"))?);
         let (form, _) = read_body(&service.gates, &service.settings.limits, body, MAX_FORM_BYTES).await?;
         if form != format!("token={}", token(action, id)).as_bytes() {
-            let reason =
-                "this did not come from the page that asks, or the service was restarted since: go back and try again";
+            let reason = "this request is not from the confirmation page, or the service was restarted since: go back and try again";
             return Err(Refusal::Request(StatusCode::FORBIDDEN, reason.to_owned()));
         }
         blocking(move || (action.handler())(&service, &call)).await?;

@@ -44,10 +44,10 @@ pub(super) fn answer(page: Result<Markup, Refusal>) -> Response {
 fn sorry(refusal: &Refusal) -> (StatusCode, Html<String>) {
     let (Refusal::Request(status, reason) | Refusal::Application(status, reason)) = refusal;
     let title = match *status {
-        StatusCode::NOT_FOUND => "Not there",
-        StatusCode::CONFLICT => "Not now",
-        status if status.is_server_error() => "This failed",
-        _ => "Not like this",
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::CONFLICT => "Not possible now",
+        status if status.is_server_error() => "The service failed",
+        _ => "Refused",
     };
     let main = html! { h1 { (title) } p.refusal { (line(reason)) } p { a href="/" { "Overview" } } };
     (*status, Html(page(title, &[("Overview", "/")], main, None).0))

@@ -1,4 +1,4 @@
-//! A cluster: state, hosts, what stands in the way, who reaches whom, events.
+//! A cluster: state, hosts, validations, links between hosts, events.
 
 use super::actions::{self, Action};
 use super::html::{line, list, moment, none, page, progress, section, state_badge, table};
@@ -53,7 +53,7 @@ fn state(record: &ClusterRecord) -> Markup {
             ("State", state_badge(record.state.as_str())),
             ("Info", line(&cluster.status_info)),
             ("Progress", html! { @if !cluster.install_started_at.is_zero() { (progress("Installation", percent)) } }),
-            ("Begun", moment(cluster.install_started_at)),
+            ("Started", moment(cluster.install_started_at)),
             ("Ended", moment(cluster.install_completed_at)),
             ("Domain", line(&domain)),
             ("Version", line(&cluster.openshift_version)),

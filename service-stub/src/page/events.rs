@@ -7,7 +7,7 @@ use crate::service::Service;
 use crate::store::EventQuery;
 use maud::{Markup, html};
 
-/// The page lists no more; the API has all.
+/// Maximum number on the page; the API has all.
 const LIMIT: usize = 20;
 
 /// Their table; `all` is where the API lists all of them.
@@ -19,7 +19,7 @@ pub(super) fn events(service: &Service, query: EventQuery, all: &str) -> Result<
     };
     let rows: Vec<_> = page.events.iter().map(row).collect();
     Ok(html! {
-        (table("Events, the newest first", ["Time", "Severity", "Event"], &rows, "None yet."))
+        (table("Events, newest first", ["Time", "Severity", "Event"], &rows, "None yet."))
         @if page.total > rows.len() {
             p { "The newest " (rows.len()) " of " (page.total) ": " a href=(all) { "all as JSON" } }
         }

@@ -10,24 +10,24 @@ use crate::text::{self, binary_bytes, decimal_bytes};
 use api::{Disk, HostRole, Interface, Inventory};
 use maud::{Markup, display, html};
 
-/// Its name, or its id as long as it has none.
+/// Its name, or its id while it has no name.
 pub(super) fn name(record: &HostRecord) -> String {
     record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
 }
 
-/// Its name, leading to its page.
+/// Its name, linked to its page.
 pub(super) fn link(record: &HostRecord) -> Markup {
     let key = record.key();
     let path = format!("/ui/infra-envs/{}/hosts/{}", key.infra_env, key.host);
     html! { a href=(path) { (line(&name(record))) } }
 }
 
-/// Processors, memory, disks; empty before it has told of them.
+/// Processors, memory, disks; empty before the first inventory.
 pub(super) fn summary(record: &HostRecord) -> String {
     record.facts().inventory.as_ref().map(text::hardware).unwrap_or_default()
 }
 
-/// The role it has, or in parentheses the one it would be given.
+/// Its role, or in parentheses its suggested role.
 pub(super) fn role(record: &HostRecord) -> String {
     match (record.host.role, record.host.suggested_role) {
         (HostRole::AutoAssign, HostRole::AutoAssign) => "auto-assign".to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn role(record: &HostRecord) -> String {
     }
 }
 
-/// The stage it is in, with what it says of it.
+/// Its stage, with the detail it reports.
 pub(super) fn stage(record: &HostRecord) -> String {
     let Some(progress) = &record.host.progress else { return String::new() };
     match (progress.current_stage, progress.progress_info.as_str()) {
@@ -47,7 +47,7 @@ pub(super) fn stage(record: &HostRecord) -> String {
     }
 }
 
-/// How far it is; empty before an installation.
+/// Its progress; empty before an installation.
 pub(super) fn progress_of(record: &HostRecord) -> Markup {
     let begun = record.host.progress.as_ref().filter(|progress| progress.current_stage.is_some());
     html! {
@@ -57,7 +57,7 @@ pub(super) fn progress_of(record: &HostRecord) -> Markup {
     }
 }
 
-/// The validations of `whose`: those that stand in the way, and the others folded away. Nothing before there are any.
+/// The validations of `whose`: those that block it, and the others collapsed. Empty before there are any.
 pub(super) fn validations(whose: &str, info: &str) -> Markup {
     let found = text::validations(info);
     if found.is_empty() {
@@ -83,10 +83,10 @@ pub(super) fn validations(whose: &str, info: &str) -> Markup {
                 (items(&right))
             }
         } @else {
-            h3 { (line(whose)) ": " (wrong.len()) " of " (found.len()) " stand in the way" }
+            h3 { (line(whose)) ": " (wrong.len()) " of " (found.len()) " block the installation" }
             (items(&wrong))
             @if !right.is_empty() {
-                details { summary { "The " (right.len()) " that pass" } (items(&right)) }
+                details { summary { (right.len()) " others" } (items(&right)) }
             }
         }
     }
@@ -112,14 +112,14 @@ pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> 
         ("Cluster", cluster.map(|record| link::cluster(record)).unwrap_or_default()),
         ("Installation disk", line(&record.host.installation_disk_path)),
         ("Installer arguments", line(&record.host.installer_args)),
-        ("Last heard of", moment(service.store.presences().get(key).checked_in_at)),
+        ("Last contact", moment(service.store.presences().get(key).checked_in_at)),
         ("Registered", moment(record.host.registered_at)),
         ("Agent", line(&record.host.discovery_agent_version)),
         ("Id", html! { code { (display(key.host)) } }),
     ]);
     let found = validations(&name(record), &record.host.validations_info);
     let found = if found.0.is_empty() { none("None yet.") } else { found };
-    let unknown = || none("The host has not told of its hardware yet.");
+    let unknown = || none("The host has not reported its hardware yet.");
     let main = html! {
         h1 { (line(&name(record))) }
         (section("state", "State", state))
@@ -145,7 +145,7 @@ fn hardware(inventory: &Inventory) -> Markup {
     let boot = inventory.boot.as_ref();
     let disks: Vec<_> = inventory.disks.iter().map(disk).collect();
     let interfaces: Vec<_> = inventory.interfaces.iter().map(interface).collect();
-    let disk_headers = ["Disk", "Kind", "Size", "Model", "Serial number", "Fit to install to"];
+    let disk_headers = ["Disk", "Kind", "Size", "Model", "Serial number", "Usable for installation"];
     let interface_headers = ["Interface", "MAC", "Link", "Speed", "MTU", "Addresses"];
     html! {
         (list(&[
@@ -158,8 +158,8 @@ fn hardware(inventory: &Inventory) -> Markup {
             ("TPM", line(&inventory.tpm_version)),
             ("Management controller", line(&text::bmc(inventory))),
         ]))
-        (table("Disks", disk_headers, &disks, "No disk."))
-        (table("Network interfaces", interface_headers, &interfaces, "No interface."))
+        (table("Disks", disk_headers, &disks, "No disks."))
+        (table("Network interfaces", interface_headers, &interfaces, "No interfaces."))
     }
 }
 
@@ -173,8 +173,8 @@ fn disk(disk: &Disk) -> [Markup; 6] {
         line(&format!("{} {}", disk.vendor, disk.model)),
         line(&disk.serial),
         match eligibility.eligible {
-            true => badge(Tone::Good, "fit"),
-            false => html! { (badge(Tone::Plain, "not fit")) " " (line(&reasons.join("; "))) },
+            true => badge(Tone::Good, "yes"),
+            false => html! { (badge(Tone::Plain, "no")) " " (line(&reasons.join("; "))) },
         },
     ]
 }

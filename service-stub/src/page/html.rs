@@ -1,8 +1,8 @@
-//! HTML, escaped by construction: maud escapes every text, and what is HTML already has the type [`Markup`].
+//! HTML, escaped by construction: maud escapes every text except values of type [`Markup`].
 
 use maud::{DOCTYPE, Markup, html};
 
-/// Text of machines and clients: without what would turn or break its line.
+/// Text from machines and clients, without characters that break or reverse a line.
 pub(super) fn line(text: &str) -> Markup {
     html! { (crate::text::plain(text)) }
 }
@@ -14,11 +14,11 @@ pub(super) enum Tone {
     Good,
     /// Under way.
     Busy,
-    /// Somebody must do something.
+    /// A person must act.
     Warn,
     /// Failed.
     Bad,
-    /// Nothing of it.
+    /// Neutral.
     Plain,
 }
 
@@ -55,7 +55,7 @@ impl Tone {
         }
     }
 
-    /// A class, and a sign for those who do not see its colour.
+    /// A class, and a sign for users who cannot see its colour.
     fn class_and_sign(self) -> (&'static str, &'static str) {
         match self {
             Self::Good => ("good", "✓"),
@@ -78,7 +78,7 @@ pub(super) fn state_badge(state: &str) -> Markup {
     badge(Tone::of_state(state), state)
 }
 
-/// A bar with its number.
+/// A bar with its percentage.
 pub(super) fn progress(what: &str, percent: u64) -> Markup {
     let percent = percent.min(100);
     html! {
@@ -86,13 +86,13 @@ pub(super) fn progress(what: &str, percent: u64) -> Markup {
     }
 }
 
-/// In place of what is not there.
+/// A placeholder for missing content.
 pub(super) fn none(text: &str) -> Markup {
     html! { p.none { (text) } }
 }
 
-/// A table that becomes cards on a narrow screen, where each cell has its header beside it. A table without rows is the text
-/// `nothing` instead.
+/// A table that becomes cards on a narrow screen, where each cell has its header beside it. Without rows it is the text
+/// `nothing`.
 pub(super) fn table<const N: usize>(caption: &str, headers: [&str; N], rows: &[[Markup; N]], nothing: &str) -> Markup {
     if rows.is_empty() {
         return none(nothing);
@@ -125,21 +125,21 @@ pub(super) fn list(pairs: &[(&str, Markup)]) -> Markup {
     }
 }
 
-/// A section that the script replaces when it changed.
+/// A section that the script replaces when it changes.
 pub(super) fn section(id: &str, title: &str, content: Markup) -> Markup {
     html! {
         section #(id) data-live aria-labelledby={ (id) "-title" } { h2 id={ (id) "-title" } { (title) } (content) }
     }
 }
 
-/// A point in time, without its fractions; nothing for one that has not come.
+/// A point in time, to the second; empty if not reached.
 pub(super) fn moment(time: api::Timestamp) -> Markup {
     let text = time.to_string();
     let short = text.split('.').next().unwrap_or_default().replace('T', " ");
     html! { @if !time.is_zero() { time datetime=(text) { (short) " UTC" } } }
 }
 
-/// A whole page. `trail` leads here; `stream` is what the script listens to.
+/// A page. `trail` are the pages above it; the script listens to `stream`.
 pub(super) fn page(title: &str, trail: &[(&str, &str)], main: Markup, stream: Option<&str>) -> Markup {
     let title = line(title);
     html! {
@@ -155,9 +155,9 @@ pub(super) fn page(title: &str, trail: &[(&str, &str)], main: Markup, stream: Op
                 script src="/ui/page.js" defer {}
             }
             body data-stream=[stream] {
-                a.skip href="#main" { "To the content" }
+                a.skip href="#main" { "Skip to content" }
                 header {
-                    nav aria-label="Where you are" {
+                    nav aria-label="Breadcrumb" {
                         @for (text, href) in trail {
                             a href=(href) { (line(text)) } span aria-hidden="true" { " › " }
                         }

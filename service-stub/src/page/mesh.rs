@@ -1,4 +1,4 @@
-//! Who reaches whom: the hosts' connectivity reports as a matrix.
+//! Links between hosts: their connectivity reports as a matrix.
 
 use super::host;
 use super::html::{Tone, badge, line, none};
@@ -7,17 +7,17 @@ use crate::model::HostRecord;
 use maud::{Markup, html};
 use std::{fmt::Write, sync::Arc};
 
-/// With more hosts than these a matrix is no longer read; then only what is wrong is listed.
+/// With more hosts a matrix is unreadable, so only the bad links are listed.
 const MATRIX: usize = 32;
-/// So many links that are wrong are listed.
+/// Maximum number of bad links listed.
 const LISTED: usize = 200;
 
 /// What one host sees of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Link {
-    /// It answers to ARP or neighbour solicitations.
+    /// It answers ARP or neighbour solicitations.
     pub l2: bool,
-    /// It answers to echoes, at each of its addresses that were tried.
+    /// It answers echo requests at every address that was tried.
     pub l3: bool,
     /// The longest mean round trip, milliseconds.
     pub rtt_ms: f64,
@@ -70,16 +70,16 @@ fn link(from: &HostRecord, to: &HostRecord) -> Option<Link> {
     from.facts().reach.as_ref()?.seen(to.host.id).map(Link::new)
 }
 
-/// The matrix, or for many hosts the links that are wrong.
+/// The matrix, or for many hosts the bad links.
 pub(super) fn matrix(hosts: &[Arc<HostRecord>]) -> Markup {
     if hosts.len() < 2 {
-        return none("There is nobody to reach.");
+        return none("There are no other hosts.");
     }
     if hosts.len() > MATRIX {
         return troubles(hosts);
     }
     html! {
-        p.key { "What each host on the left reaches: L2 (ARP, NDP), L3 (echoes), round trip, loss" }
+        p.key { "Each row shows what that host reaches: L2 (ARP, NDP), L3 (ping), round trip, packet loss" }
         div.wide tabindex="0" role="region" aria-label="Links between hosts" {
             table.mesh {
                 thead {
@@ -122,7 +122,7 @@ fn troubles(hosts: &[Arc<HostRecord>]) -> Markup {
     }
     html! {
         p {
-            (hosts.len() * (hosts.len() - 1)) " links: " (wrong.len()) " are not as they should be, "
+            (hosts.len() * (hosts.len() - 1)) " links: " (wrong.len()) " are bad, "
             (silent) " have no report."
         }
         ul {
@@ -130,7 +130,7 @@ fn troubles(hosts: &[Arc<HostRecord>]) -> Markup {
                 li { (line(&host::name(from))) " → " (line(&host::name(to))) ": " (link.badge()) }
             }
         }
-        @if wrong.len() > LISTED { p { "The first " (LISTED) " are shown." } }
+        @if wrong.len() > LISTED { p { "Only the first " (LISTED) " are shown." } }
     }
 }
 

@@ -1,7 +1,7 @@
-//! The web page: HTML from this program alone, readable without JavaScript, live with it.
+//! The web page: HTML from this program only, readable without JavaScript, live with it.
 //!
-//! [`html`] has what pages are made of; the other modules turn records into pages. Actions are forms that lead to a page which asks once more;
-//! only its form changes anything, and only when it comes from this very page (`actions`).
+//! [`html`] has the elements of pages; the other modules turn records into pages. Actions lead to a confirmation page; only its
+//! form changes anything (`actions`).
 
 mod actions;
 mod answer;

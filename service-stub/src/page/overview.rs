@@ -1,4 +1,4 @@
-//! All there is: clusters, hosts without one, infra-envs.
+//! Overview: clusters, hosts without a cluster, infra-envs.
 
 use super::html::{line, list, moment, none, page, progress, section, state_badge, table};
 use super::{host, link};
@@ -40,7 +40,7 @@ fn clusters(model: &Model, caller: Caller) -> Markup {
             ]
         })
         .collect();
-    let nothing = "There is no cluster yet: make one with `landfall cluster create`, or by the API.";
+    let nothing = "There is no cluster yet: create one with `landfall cluster create` or the API.";
     table("All clusters", ["Name", "State", "Progress", "Hosts", "Version", "Info"], &rows, nothing)
 }
 
@@ -58,14 +58,14 @@ fn unbound(service: &Service, model: &Model, caller: Caller) -> Markup {
             ]
         })
         .collect();
-    table("Hosts without a cluster", ["Name", "State", "Hardware", "Last heard of", "Info"], &rows, "None.")
+    table("Hosts without a cluster", ["Name", "State", "Hardware", "Last contact", "Info"], &rows, "None.")
 }
 
 fn infra_envs(service: &Service, model: &Model, caller: Caller) -> Markup {
     let records = model.infra_envs.values().filter(|record| caller.sees_infra_env(model, record.infra_env.id));
     let articles: Vec<_> = records.map(|record| infra_env(service, model, record)).collect();
     if articles.is_empty() {
-        return none("There is no infra-env yet: make one with `landfall infra-env create`, or by the API.");
+        return none("There is no infra-env yet: create one with `landfall infra-env create` or the API.");
     }
     html! { @for article in articles { (article) } }
 }
@@ -75,7 +75,7 @@ fn infra_env(service: &Service, model: &Model, record: &InfraEnvRecord) -> Marku
     let cluster = infra_env.cluster_id.and_then(|id| model.clusters.get(&id));
     let iso = match service.media.has_iso() {
         true => html! { a href=(line(&image_url(service, record).0)) { "Download" } },
-        false => line("This service was started without an ISO."),
+        false => line("None: the service was started without --iso."),
     };
     html! {
         article {

@@ -1,4 +1,4 @@
-//! Tells an open page when what it shows has changed: server-sent events.
+//! Notifies open pages of changes by server-sent events.
 
 use super::answer::{Shared, guarded};
 use crate::http::call::call_of;
@@ -22,11 +22,11 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A silent stream says so often that it is alive; also how a client that is gone is noticed.
+/// Interval of keep-alives on an idle stream, which also detect clients that are gone.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Between two events: a fleet changes faster than anybody reads.
+/// Minimum time between events: a fleet changes faster than a person reads.
 const LEAST: Duration = Duration::from_millis(500);
-/// The browser connects again after this, in milliseconds.
+/// After this time the browser reconnects, in milliseconds.
 const RETRY_MS: u32 = 2000;
 
 /// What a page shows.
@@ -50,7 +50,7 @@ impl Scope {
         })
     }
 
-    /// Another number when anything in it changed.
+    /// A number that changes with anything in it.
     fn state(self, model: &Model) -> u64 {
         let mut hash = DefaultHasher::new();
         let clusters = model.clusters.values().map(|record| &record.cluster);
@@ -94,14 +94,14 @@ struct Watcher {
     changes: watch::Receiver<u64>,
     stopping: watch::Receiver<bool>,
     scope: Scope,
-    /// The state that the page was last sent; none before the first event.
+    /// The state last sent to the page; `None` before the first event.
     seen: Option<u64>,
 }
 
 impl Watcher {
-    /// The next piece of the stream; none when the service stops.
+    /// The next piece of the stream; `None` when the service stops.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
-        // What changed between the page and its stream is told by the first event.
+        // The first event covers changes between the page and its stream.
         if self.seen.is_none() {
             self.seen = Some(self.look());
             return Some((Ok(format!("retry: {RETRY_MS}\nevent: change\ndata: first\n\n")), self));

@@ -45,7 +45,7 @@ pub(super) fn host_facts(
     }
 }
 
-/// Time limits do not run while the service is down: nobody could have reported.
+/// Time limits do not run while the service is down: no host could report.
 fn since(now: Timestamp, then: Timestamp, started: Timestamp) -> i64 {
     now.seconds_since(then.max(started))
 }

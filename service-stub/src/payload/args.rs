@@ -1,19 +1,19 @@
-//! Options of `landfall serve` that name a release's images.
+//! Options of `landfall serve` that set a release's images.
 
 use super::known::Payload;
 use crate::releases::version::{self, Form};
 
-/// Images in install requests, for installers of other makers.
+/// Images in install requests, for other installers.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ImageArgs {
-    /// Image reference of the machine-config operator in install requests, with which installers apply bootstrap.ign: of one
-    /// version (4.22.9=IMAGE), of a minor release (4.22=IMAGE), or of all. May be given several times. Without it, the one
-    /// that the cluster's release image names
+    /// Image reference of the machine-config operator in install requests, with which installers apply bootstrap.ign: for one
+    /// version (4.22.9=IMAGE), a minor release (4.22=IMAGE), or all. May be repeated. Default: the one that the cluster's
+    /// release image names
     #[arg(long = "mco-image", value_name = "[VERSION=]IMAGE", requires = "cluster_files")]
     pub mco_images: Vec<ForVersion>,
 
-    /// Image reference in install requests that gathers a cluster's logs, by version as --mco-image. It comes before
-    /// --must-gather-images, and that before the release image
+    /// Image reference in install requests that gathers a cluster's logs, per version as for --mco-image. Takes precedence over
+    /// --must-gather-images, and that over the release image
     #[arg(
         id = "must_gather_for_version",
         long = "must-gather-image",
@@ -30,7 +30,7 @@ pub struct ForVersion {
     image: String,
 }
 
-/// Why a text names no image for a version.
+/// Why a text is not an image for a version.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForVersionError {
     #[error("'{0}' is not a version, like 4.22 or 4.22.9")]
@@ -54,7 +54,7 @@ impl std::str::FromStr for ForVersion {
     }
 }
 
-/// The image for a version: named for it, for its minor release, or for all; of several the last.
+/// The image for a version: given for it, for its minor release, or for all; the last one wins.
 fn image(images: &[ForVersion], version: &str) -> Option<String> {
     let minor = version::minor(version);
     let named = |wanted: Option<&str>| images.iter().rev().find(|own| own.version.as_deref() == wanted);
@@ -64,7 +64,7 @@ fn image(images: &[ForVersion], version: &str) -> Option<String> {
 }
 
 impl ImageArgs {
-    /// What the options name for a version.
+    /// The options' images for a version.
     pub fn of_version(&self, version: &str) -> Payload {
         Payload {
             machine_config_operator: image(&self.mco_images, version),
@@ -72,7 +72,7 @@ impl ImageArgs {
         }
     }
 
-    /// Whether the options name everything, so that no release image needs to be read.
+    /// Whether the options set everything, so that no release image must be read.
     pub fn names_all(&self, version: &str) -> bool {
         let named = self.of_version(version);
         named.machine_config_operator.is_some() && named.must_gather.is_some()

@@ -1,4 +1,4 @@
-//! What is known of release images.
+//! Cache of what release images name.
 
 use crate::model::ClusterRecord;
 use crate::releases::Catalogue;
@@ -10,18 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a release image names.
+/// The images that a release image names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// With it installers of other makers apply `bootstrap.ign`.
+    /// Other installers apply `bootstrap.ign` with it.
     pub machine_config_operator: Option<String>,
     /// It gathers a cluster's logs.
     pub must_gather: Option<String>,
 }
 
-/// A registry that is down may be back after this long.
+/// Pause before retrying a failed registry.
 const RETRY: Duration = Duration::from_secs(600);
-/// More releases than any service installs: with one more, all are read anew.
+/// More releases than any service installs: beyond it the cache is cleared.
 const MAX_KNOWN: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ enum State {
     Failed { error: String, at: Instant },
 }
 
-/// What is known of release images.
+/// The cache.
 #[derive(Debug, Default)]
 pub struct Payloads {
     known: Mutex<Known>,
@@ -42,7 +42,7 @@ struct Known {
     by_digest: BTreeMap<Digest, Arc<Payload>>,
 }
 
-/// A release image that is to be read.
+/// A release image to read.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub cluster: ClusterId,
@@ -56,7 +56,7 @@ impl Payloads {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an image names, if it has been read.
+    /// What an image names, if it was read.
     pub fn get(&self, image: &str) -> Option<Arc<Payload>> {
         match self.lock().by_name.get(image)? {
             State::Read(payload) => Some(payload.clone()),
@@ -64,12 +64,12 @@ impl Payloads {
         }
     }
 
-    /// What was read under another name.
+    /// What was read under another name with the same digest.
     pub(super) fn by_digest(&self, digest: &Digest) -> Option<Arc<Payload>> {
         self.lock().by_digest.get(digest).cloned()
     }
 
-    /// Whether an image is to be read, now or again.
+    /// Whether to read an image, for the first time or again.
     pub(super) fn is_due(&self, image: &str, now: Instant) -> bool {
         match self.lock().by_name.get(image) {
             None => true,
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_read_once_and_a_failure_is_told_once_and_tried_again_later() {
+    fn an_image_is_read_once_and_a_failure_is_reported_once_and_retried_later() {
         let payloads = Payloads::default();
         let now = Instant::now();
         let payload = Arc::new(Payload { must_gather: Some("r.io/mg:1".into()), ..Payload::default() });

@@ -1,5 +1,5 @@
-//! Images that a release is made of, as its release image names them. They are read from the registry in the background, once for
-//! each image: no answer waits for them.
+//! The images of a release, as its release image names them. Release images are read in the background, once each: no answer waits
+//! for them.
 
 mod args;
 mod known;

@@ -1,4 +1,4 @@
-//! Reads what a release image names: `release-manifests/image-references`, an ImageStream in one of its last layers.
+//! Reads the references in a release image: `release-manifests/image-references`, an ImageStream in one of its last layers.
 
 use super::known::{Payload, Wanted};
 use netcheck::image::{
@@ -14,21 +14,21 @@ use std::{
 };
 
 const REFERENCES: &str = "release-manifests/image-references";
-/// For the manifest and the layers together.
+/// Time for the manifest and the layers together.
 const TIME: Duration = Duration::from_secs(120);
-/// The manifests are in the last layer; builds of one's own may add some.
+/// The manifests are in the last layer; custom builds may add some.
 const LAYERS: usize = 4;
-/// A layer of manifests has a few MB; one with programs has more, and is passed over.
+/// A layer of manifests has a few MB; larger ones hold programs, and are skipped.
 const LAYER_BYTES: u64 = 128 << 20;
 const UNPACKED_BYTES: u64 = 1 << 30;
 /// The references of a release have about 200 KB.
 const FILE_BYTES: u64 = 8 << 20;
 
-/// Why a release image tells nothing.
+/// Why a release image can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// The cluster's credentials are none.
-    #[error("the cluster's pull secret can't be used")]
+    /// The cluster's credentials are invalid.
+    #[error("the cluster's pull secret is invalid")]
     PullSecret(#[from] AuthFault),
     /// It can't be fetched, or does not have the file.
     #[error(transparent)]
@@ -41,8 +41,8 @@ pub enum PayloadError {
         /// From 1.
         column: usize,
     },
-    /// A name in it is not one of an image.
-    #[error("its {REFERENCES} names no image as '{tag}'")]
+    /// A name in it is not an image's.
+    #[error("its {REFERENCES} has no valid image for '{tag}'")]
     Reference { tag: String, source: ReferenceError },
     #[error("its {REFERENCES} has neither machine-config-operator nor must-gather")]
     Neither,
@@ -87,7 +87,7 @@ pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
     if payload == Payload::default() { Err(PayloadError::Neither) } else { Ok(payload) }
 }
 
-/// Reads an image, unless `known` has what its digest stands for.
+/// Reads an image, unless `known` has its digest.
 pub(super) fn read(
     wanted: &Wanted,
     options: &ImageOptions,

@@ -1,4 +1,4 @@
-//! Reads release images for the clusters that are to be installed.
+//! Reads release images for clusters that will be installed.
 
 use super::known::{Payload, Wanted, release_image};
 use super::read;
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 /// Time between two searches for images to read.
 const LOOK_EVERY: Duration = Duration::from_secs(4);
 
-/// The first release image to read: a cluster is still to be installed with it.
+/// The first release image to read: one that a cluster will be installed with.
 pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<Wanted> {
     use ClusterState as S;
     service.settings.registry.as_ref()?;
@@ -37,8 +37,7 @@ pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<W
     })
 }
 
-/// Reads one release image if one is wanted, and notes the outcome. Blocks for as long as that takes, which is bounded. Says
-/// whether there was one.
+/// Reads one release image if needed, and records the outcome. Blocks for a limited time. Returns whether there was one.
 pub fn read_one(service: &Service) -> Result<bool, Refusal> {
     let Some(wanted) = wanted(service, &service.store.model(), Instant::now()) else { return Ok(false) };
     let Some(options) = service.settings.registry.as_deref() else { return Ok(false) };
@@ -48,9 +47,9 @@ pub fn read_one(service: &Service) -> Result<bool, Refusal> {
     let failed = outcome.as_ref().err().cloned();
     let is_news = service.payloads.note(&wanted.image, outcome, Instant::now());
     match failed {
-        None => tracing::info!(image = wanted.image, cluster = %wanted.cluster, "the release image was read"),
+        None => tracing::info!(image = wanted.image, cluster = %wanted.cluster, "read the release image"),
         Some(error) if is_news => {
-            tracing::warn!(image = wanted.image, cluster = %wanted.cluster, error, "the release image can't be read");
+            tracing::warn!(image = wanted.image, cluster = %wanted.cluster, error, "cannot read the release image");
             service.change("", |change| {
                 if let Some(record) = change.model().clusters.get(&wanted.cluster).cloned() {
                     let details = json!({"image": wanted.image, "error": error});
@@ -64,7 +63,7 @@ pub fn read_one(service: &Service) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// What the install requests of a cluster name: by the options, the catalogue, or the release image as far as it was read.
+/// The images in a cluster's install requests: from the options, the catalogue, or the release image once read.
 pub fn of_cluster(service: &Service, record: &ClusterRecord) -> Payload {
     let (settings, cluster) = (&service.settings, &record.cluster);
     let catalogue = settings.catalogue.as_deref();
@@ -86,7 +85,7 @@ fn argument(images: &MustGather) -> String {
     }
 }
 
-/// Reads release images as clusters want them, until the service stops.
+/// Reads release images as clusters need them, until the service stops.
 pub async fn keep_reading(service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
     loop {
         let reading = service.clone();
@@ -96,7 +95,7 @@ pub async fn keep_reading(service: Arc<Service>, mut stopped: watch::Receiver<bo
                 Ok(true) => Duration::ZERO,
                 Ok(false) => LOOK_EVERY,
                 Err(refusal) => {
-                    tracing::error!(?refusal, "a release image that can't be read could not be told of");
+                    tracing::error!(?refusal, "cannot record an event about an unreadable release image");
                     LOOK_EVERY
                 }
             },

@@ -103,7 +103,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads the files that are given; none of them is no catalogue.
+    /// Reads the given files; without any there is no catalogue.
     pub fn read(
         release_images: Option<&Path>,
         os_images: Option<&Path>,
@@ -134,7 +134,7 @@ impl Catalogue {
         &self.releases
     }
 
-    /// The release that a request's version stands for: that very one, or of a minor release the latest.
+    /// The release for a requested version: exactly that, or the latest of a minor release.
     pub fn release(&self, version: &str, architecture: &str) -> Result<&Release, NotListed> {
         let architecture = normal_architecture(architecture);
         let fits = |release: &&Release| release.runs_on(architecture);
@@ -169,7 +169,7 @@ impl Catalogue {
         }
     }
 
-    /// The OS image for a version: of that very one, else of its minor release.
+    /// The OS image for a version: exactly that, else its minor release's.
     pub(crate) fn os_image(&self, version: &str, architecture: &str) -> Result<&OsImage, NotListed> {
         let architecture = normal_architecture(architecture);
         let own: Vec<&OsImage> = self.os_images.iter().filter(|image| image.cpu_architecture == architecture).collect();

@@ -1,17 +1,17 @@
-//! Where the rack's service is, told by multicast DNS (RFC 6762, RFC 6763) to agents that know no address.
+//! Announces the rack's service by multicast DNS (RFC 6762, RFC 6763) to agents without its address.
 
 use super::Rendezvous;
 use mdns_sd::{IfKind, ServiceDaemon, ServiceInfo};
 use std::net::IpAddr;
 
-/// Told for as long as it lives.
+/// Announced until dropped.
 pub(crate) struct Announcement {
     daemon: ServiceDaemon,
     name: String,
 }
 
 impl Announcement {
-    /// Begins to tell `url`, on the network of `address` or on every one.
+    /// Begins to announce `url`, on the network of `address` or on all.
     ///
     /// # Errors
     /// The library's: a name that is too long, or no socket.
@@ -41,7 +41,7 @@ impl Announcement {
 }
 
 impl Drop for Announcement {
-    /// Takes it back, so that nobody asks here any longer.
+    /// Withdraws it, so that no agent asks here any longer.
     fn drop(&mut self) {
         if let Ok(done) = self.daemon.unregister(&self.name) {
             let _ = done.recv_timeout(std::time::Duration::from_secs(1));

@@ -7,31 +7,31 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Reading it would take too long.
-    #[error("{file} is refused: {reason}")]
+    #[error("refused {file}: {reason}")]
     Yaml {
         file: String,
-        /// Which bound it breaks.
+        /// Which limit it exceeds.
         reason: YamlError,
     },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{what} are too many: {most} at most make sense")]
+    #[error("{what}: the limit is {most}")]
     TooMuch {
         what: String,
-        /// How much there may be.
+        /// The limit.
         most: usize,
     },
     #[error("{file} is not {kind}{}", line.map_or_else(String::new, |line| format!(": look at line {line}")))]
     Syntax {
         file: String,
-        /// What it should be.
+        /// The expected format.
         kind: &'static str,
         line: Option<usize>,
     },
     /// A field with an impossible value.
     #[error("{file}: {field}: {reason}")]
     Field { file: String, field: String, reason: String },
-    #[error("{one} and {other} say different things of {what}: one of them must go")]
+    #[error("{one} and {other} differ in {what}: remove one of them")]
     Contradiction {
         /// A file and its field.
         one: String,
@@ -41,9 +41,9 @@ pub enum PlanError {
     #[error("no {what}: {hint}")]
     Missing {
         what: &'static str,
-        /// Where to say it.
+        /// Where to give it.
         hint: String,
     },
-    #[error("the plan does not hold: {0}")]
+    #[error("the plan is inconsistent: {0}")]
     Refused(String),
 }

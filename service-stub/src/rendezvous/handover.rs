@@ -1,4 +1,4 @@
-//! What becomes of the records when the machine they are in becomes a node: they go onto its disk.
+//! Saves the records when the machine that holds them becomes a node: they go onto its disk.
 
 use crate::http::Refusal;
 use crate::model::Model;
@@ -12,11 +12,10 @@ use std::io::{self, Write};
 
 /// Where they are on the node: gzip of a JSON object with `cluster`, `infra_env`, `events`.
 pub const PATH: &str = "/var/lib/landfall/rendezvous.json.gz";
-/// Of events the last so many go along.
+/// Maximum number of events saved, the latest.
 const MAX_EVENTS: usize = 5000;
 
-/// The config of a host with the records added as a file. Published documents only: no secret is
-/// among them.
+/// The config of a host with the records added as a file. Published documents only, without secrets.
 pub(crate) fn with_records(service: &Service, model: &Model, config: &[u8]) -> Result<Vec<u8>, Refusal> {
     let packed = pack(&records(service, model)?).map_err(|error| Refusal::internal(&error))?;
     let file = json!({
@@ -39,7 +38,7 @@ fn records(service: &Service, model: &Model) -> Result<Value, Refusal> {
     let cluster = model.clusters.get(&rendezvous.cluster);
     let infra_env = model.infra_envs.get(&rendezvous.infra_env).map(|record| {
         let mut shown = record.infra_env.clone();
-        // May have a token in it.
+        // It may contain a token.
         shown.download_url.clear();
         shown
     });

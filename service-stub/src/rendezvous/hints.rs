@@ -1,10 +1,10 @@
-//! Which disk a host is to be installed to, as root device hints tell it.
+//! Root device hints, which select a host's installation disk.
 
 use super::{PlanError, read::Fields};
 use api::{Disk, Inventory};
 use serde::Serialize;
 
-/// Everything given must fit (the names are those of BareMetalHost and AgentConfig).
+/// All given hints must match (named as in BareMetalHost and AgentConfig).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hints {
@@ -30,7 +30,7 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Takes them out of an object.
+    /// Takes them from an object.
     pub(crate) fn take(mut fields: Fields) -> Result<Self, PlanError> {
         Ok(Self {
             device_name: fields.text("deviceName")?,
@@ -44,12 +44,12 @@ impl Hints {
         })
     }
 
-    /// Nothing is asked for.
+    /// No hints are given.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The disks that fit, in the inventory's order, best candidates of the host's own choice first.
+    /// The matching disks, in the inventory's order, those that the host would choose itself first.
     pub(crate) fn matching<'a>(&self, inventory: &'a Inventory) -> Vec<&'a Disk> {
         inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible && self.fits(disk)).collect()
     }

@@ -1,11 +1,11 @@
-//! The machine we run on is installed when all others are: with it goes this service.
+//! The machine we run on is installed last, because this service ends with it.
 
 use crate::model::{ClusterRecord, HostRecord, Model};
 use crate::state::{ClusterState, HostState, host as host_state};
 use api::HostId;
 use kernel::order;
 
-/// The step of a prepared host that is ours, in place of what its table says; none for all others.
+/// The step of our own prepared host, instead of its table's; `None` for all others.
 pub(crate) fn step(
     own_host: Option<HostId>,
     model: &Model,

@@ -5,29 +5,29 @@ use api::{HostRole, Inventory, Mac};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What is told of one host.
+/// The plan of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlannedHost {
-    /// Its name; untouched when empty.
+    /// Its name; unchanged if empty.
     pub(crate) name: String,
-    /// Its role; the service's choice unless told.
+    /// Its role; by default the service's choice.
     pub(crate) role: HostRole,
-    /// Its addresses: one of them is enough to know it by.
+    /// Its MAC addresses, any of which identifies it.
     pub(crate) macs: BTreeSet<Mac>,
     /// Its installation disk.
     pub(crate) hints: Hints,
     /// Arguments of its installer.
     pub(crate) installer_args: Vec<String>,
-    /// Merged into its config, JSON text; empty for none.
+    /// Merged into its config, JSON text; may be empty.
     #[serde(skip)]
     pub(crate) ignition_override: String,
-    /// Where it was told first.
+    /// Where it was first given.
     #[serde(skip)]
     pub(crate) place: String,
 }
 
 impl PlannedHost {
-    /// For people.
+    /// Its name in messages.
     pub(crate) fn label(&self) -> String {
         let macs: Vec<String> = self.macs.iter().map(Mac::to_string).collect();
         match self.name.as_str() {
@@ -41,7 +41,7 @@ impl PlannedHost {
     }
 }
 
-/// Adds a host; what is told of the same machine elsewhere comes together.
+/// Adds a host; documents about the same machine are merged.
 pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(), PlanError> {
     let same = hosts.iter_mut().find(|known| !known.macs.is_disjoint(&host.macs));
     let Some(known) = same else {
@@ -79,7 +79,7 @@ pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(
         known.ignition_override = host.ignition_override;
     }
     for argument in host.installer_args {
-        // The same flag comes with each of its values.
+        // A flag is repeated with each of its values.
         if !argument.starts_with("--copy-network") || !known.installer_args.contains(&argument) {
             known.installer_args.push(argument);
         }

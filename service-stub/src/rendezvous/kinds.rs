@@ -1,4 +1,4 @@
-//! What each kind of document tells.
+//! Reads each kind of document.
 
 use super::{
     PlanError,
@@ -19,16 +19,16 @@ const VERSION: &str = "4.20";
 /// A pull secret for hosts that pull nothing.
 const NO_PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"bm9uZTpub25l"}}}"#;
 
-/// What Kubernetes puts everywhere.
+/// Fields of every Kubernetes object.
 const COMMON: [&str; 3] = ["apiVersion", "metadata", "status"];
 const BMAC: &str = "bmac.agent-install.openshift.io/";
 
-/// Takes all that a document tells; the kind comes back where it is none of these.
+/// Reads a document; returns its kind if unknown.
 pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<String>, PlanError> {
     let kind = match fields.text("kind")? {
         Some(kind) => kind,
         None if fields.file == RACK_FILE => "Rack".to_owned(),
-        // The two files of openshift-install; the first may leave its kind out, the second has none.
+        // The two files of openshift-install: the first may omit its kind, the second has none.
         None if fields.has("rendezvousIP") || fields.has("hosts") => "AgentConfig".to_owned(),
         None if fields.has("baseDomain") || fields.has("controlPlane") => "InstallConfig".to_owned(),
         None => {
@@ -103,12 +103,12 @@ fn agent_cluster_install(mut fields: Fields, draft: &mut Draft) -> Result<(), Pl
     put(&mut draft.other, "control_plane", counts.number("controlPlaneAgents")?, &counts, "controlPlaneAgents")?;
     put(&mut draft.other, "workers", counts.number("workerAgents")?, &counts, "workerAgents")?;
     if counts.number("arbiterAgents")?.unwrap_or(0) > 0 {
-        return Err(counts.error("arbiterAgents", "there are no arbiters here"));
+        return Err(counts.error("arbiterAgents", "arbiters are not supported here"));
     }
     Ok(())
 }
 
-/// Without a platform of its own the network is the operator's.
+/// With platform `none` the operator manages the network.
 fn put_platform(draft: &mut Draft, kind: Option<String>, from: &Fields, field: &str) -> Result<(), PlanError> {
     if kind.as_deref() == Some("none") {
         put(&mut draft.cluster, "user_managed_networking", Some(true), from, field)?;
@@ -168,7 +168,7 @@ fn networks(mut networking: Fields, draft: &mut Draft) -> Result<(), PlanError> 
 fn infra_env(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     fields.ignore(&COMMON);
     let mut spec = fields.object("spec")?;
-    // All hosts and all their networks are this infra-env's: there is no other.
+    // There is only one infra-env, for all hosts and networks.
     spec.ignore(&["clusterRef", "nmStateConfigLabelSelector", "agentLabels", "imageType", "ipxeScriptType"]);
     let secret = reference(&mut spec, "pullSecretRef")?;
     put(&mut draft.other, "pull_secret_ref", secret, &spec, "pullSecretRef")?;
@@ -215,7 +215,7 @@ fn cluster_image_set(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanEr
     Ok(())
 }
 
-/// Others than registry credentials are nobody's business here.
+/// Secrets other than registry credentials are ignored.
 fn secret(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     const FIELD: &str = ".dockerconfigjson";
     let name = metadata_name(&mut fields)?;
@@ -227,7 +227,7 @@ fn secret(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
         (Some(encoded), None) => {
             let compact: String = encoded.split_whitespace().collect();
             let decoded = BASE64_STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-            Some(decoded.ok_or_else(|| data.error(FIELD, "is not base64 of a text"))?)
+            Some(decoded.ok_or_else(|| data.error(FIELD, "is not base64-encoded text"))?)
         }
         (None, None) => None,
     };
@@ -242,7 +242,7 @@ fn nmstate_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
     let mut spec = fields.object("spec")?;
     let interfaces = interfaces(&mut spec)?;
     if interfaces.is_empty() {
-        return Err(spec.error("interfaces", "is empty: a machine is known by its MAC addresses"));
+        return Err(spec.error("interfaces", "is empty: give the MAC addresses that identify the machine"));
     }
     let Some(config) = spec.value("config") else { return Err(spec.error("config", "is missing")) };
     network(&spec, "config", &config, &interfaces, draft)?;
@@ -254,7 +254,7 @@ fn nmstate_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
     )
 }
 
-/// The network of the live host is the installed one's.
+/// The installed host uses the live host's network.
 const COPY_NETWORK: &str = "--copy-network";
 
 fn network(
@@ -316,9 +316,9 @@ fn bare_metal_host(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanErro
     fields.ignore(&COMMON);
     let mut spec = fields.object("spec")?;
     let Some(mac) = mac(&mut spec, "bootMACAddress")? else {
-        return Err(spec.error("bootMACAddress", "is missing: a machine is known by it"));
+        return Err(spec.error("bootMACAddress", "is missing: it identifies the machine"));
     };
-    // Nobody switches machines on here.
+    // This service does not control power.
     spec.ignore(&["online", "bmc", "automatedCleaningMode", "bootMode", "externallyProvisioned"]);
     let host = PlannedHost {
         name: name.unwrap_or_default(),
@@ -339,7 +339,7 @@ fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> 
     for mut host in fields.objects("hosts")? {
         let known = interfaces(&mut host)?;
         if known.is_empty() {
-            return Err(host.error("interfaces", "is empty: a machine is known by its MAC addresses"));
+            return Err(host.error("interfaces", "is empty: give the MAC addresses that identify the machine"));
         }
         let mut installer_args = Vec::new();
         if let Some(config) = host.value("networkConfig") {
@@ -373,7 +373,7 @@ fn install_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
     proxy(&mut fields, draft)?;
     let mut masters = fields.object("controlPlane")?;
     pool(&mut masters, draft)?;
-    // As openshift-install has it.
+    // The default of openshift-install.
     put(&mut draft.other, "control_plane", Some(masters.number("replicas")?.unwrap_or(3)), &masters, "replicas")?;
     let mut workers: Option<u64> = None;
     for mut compute in fields.objects("compute")? {

@@ -1,8 +1,8 @@
-//! A rack with nothing else around: this service on one of the rack's own hosts, started from the live ISO.
+//! A self-contained rack: this service runs on one of the rack's own hosts, started from the live ISO.
 //!
-//! What the rack is to become lies in files of the image ([`plan`], from documents as `read` finds them and `kinds` knows
-//! them). `rack` makes the records of it, gives each host what is planned for it, and starts the installation once everybody is
-//! there. The machine the service runs on installs last (`hold`), and takes the records with it (`handover`).
+//! The plan is in files of the image ([`plan`], from the documents that `read` parses and `kinds` knows). `rack` creates its records,
+//! applies each host's plan, and starts the installation once all hosts are present. The machine that the service runs on
+//! installs last (`hold`), and saves the records (`handover`).
 
 mod announce;
 mod cli;
@@ -42,22 +42,22 @@ use std::{
 };
 use uuid::Uuid;
 
-/// What the rack is to become.
+/// The plan of the rack.
 #[derive(Clone, Debug)]
 pub struct Rack {
     pub cluster: ClusterCreateParams,
-    /// What its hosts boot.
+    /// Its infra-env.
     pub infra_env: InfraEnvCreateParams,
-    /// Hosts that are known beforehand.
+    /// Hosts known beforehand.
     pub hosts: Vec<PlannedHost>,
     pub masters: usize,
-    /// Hosts, known beforehand or not.
+    /// Number of hosts, known beforehand or not.
     pub total: usize,
-    /// Where the service is to be; any machine when there is none.
+    /// Address of the serving machine; any machine if `None`.
     pub address: Option<IpAddr>,
-    /// The installation is started by somebody.
+    /// A user starts the installation.
     pub hold: bool,
-    /// What was not understood.
+    /// Warnings about what was not understood.
     pub warnings: Vec<String>,
 }
 
@@ -65,18 +65,18 @@ pub struct Rack {
 #[derive(Debug)]
 pub struct Rendezvous {
     pub rack: Rack,
-    /// The machine we run on, as its agent names it.
+    /// The id of the machine we run on.
     pub serving_host: Option<HostId>,
     pub cluster: ClusterId,
     pub infra_env: InfraEnvId,
-    /// Signs what agents are told of it; without one nothing is proven to them.
+    /// Signs answers to agents; without it they are unsigned.
     pub key: Option<Arc<SigningKey>>,
-    /// What was told last of what is waited for.
+    /// The last logged reason for waiting.
     last_text: Mutex<String>,
 }
 
 impl Rendezvous {
-    /// Ids follow from the cluster's name, so that a service that is started again finds its own.
+    /// Ids are derived from the cluster's name, so that a restarted service finds its records.
     pub fn new(rack: Rack, serving_host: Option<HostId>) -> Self {
         let id = |kind: &str| {
             let digest = Sha256::digest(format!("landfall rendezvous {kind} {}", rack.cluster.name));
@@ -95,13 +95,13 @@ impl Rendezvous {
         }
     }
 
-    /// Its name in multicast DNS. Unlike the cluster's name it fits into a label, and is another one on each rack.
+    /// Its name in multicast DNS. Unlike the cluster's name it fits into a label, and is unique to the rack.
     fn label(&self) -> String {
         let id = self.infra_env.to_string();
         format!("landfall-{}", id.split('-').next().unwrap_or(&id))
     }
 
-    /// Whether a text is another one than the last.
+    /// Whether a text differs from the last.
     fn is_news(&self, text: &str) -> bool {
         let mut last_text = self.last_text.lock().unwrap_or_else(PoisonError::into_inner);
         let news = *last_text != text;

@@ -1,4 +1,4 @@
-//! Documents to one plan: what the cluster is to be, and its hosts.
+//! Merges documents into one plan: the cluster and its hosts.
 
 use super::{
     PlanError, Rack,
@@ -10,18 +10,18 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, path::Path};
 
-/// A value and where it is from.
-type Told<T> = (T, String);
+/// A value and where it was given.
+type Given<T> = (T, String);
 
-/// What the documents have told so far.
+/// What the documents gave so far.
 #[derive(Default)]
 pub(crate) struct Draft {
     /// Fields of the cluster's parameters.
-    pub(crate) cluster: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) cluster: BTreeMap<&'static str, Given<Value>>,
     /// Fields of the infra-env's parameters.
-    pub(crate) infra_env: BTreeMap<&'static str, Told<Value>>,
-    /// What is neither: counts, the address, references.
-    pub(crate) other: BTreeMap<&'static str, Told<Value>>,
+    pub(crate) infra_env: BTreeMap<&'static str, Given<Value>>,
+    /// Everything else: counts, the address, references.
+    pub(crate) other: BTreeMap<&'static str, Given<Value>>,
     /// Release images by the name of their set.
     pub(crate) image_sets: BTreeMap<String, String>,
     /// Registry credentials by the name of their secret.
@@ -31,9 +31,9 @@ pub(crate) struct Draft {
     pub(crate) networks: Vec<Value>,
 }
 
-/// Notes a value under a name, unless it was told differently before.
+/// Stores a value under a name; refused if a different one was given before.
 pub(crate) fn put(
-    to: &mut BTreeMap<&'static str, Told<Value>>,
+    to: &mut BTreeMap<&'static str, Given<Value>>,
     name: &'static str,
     value: Option<impl Into<Value>>,
     from: &Fields,
@@ -53,7 +53,7 @@ pub(crate) fn put(
     }
 }
 
-/// The plan of a directory. `version` is what to install where no document says it.
+/// The plan of a directory. `version` is the default version to install.
 pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
     let documents = read::directory(path)?;
     if documents.is_empty() {
@@ -68,11 +68,11 @@ pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanE
     for document in documents {
         let fields = Fields::from_document(document, &unknown)?;
         if let Some(kind) = kinds::take(fields, &mut draft)? {
-            warnings.push(format!("{}: documents of kind '{kind}' are not understood", document.file));
+            warnings.push(format!("{}: ignoring the unknown kind '{kind}'", document.file));
         }
     }
     for field in unknown.into_inner() {
-        warnings.push(format!("{field} is not understood"));
+        warnings.push(format!("{field}: ignoring an unknown field"));
     }
     let mut rack = finish(draft, version)?;
     rack.warnings = warnings;
@@ -113,7 +113,7 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
         if needed && place(field).is_none() {
             return Err(missing(
                 what,
-                "give apiVIPs and ingressVIPs, or platform none with networking that somebody else manages",
+                "give apiVIPs and ingressVIPs, or platform none if you manage the network yourself",
             ));
         }
     }
@@ -160,17 +160,17 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     })
 }
 
-fn values(place: BTreeMap<&'static str, Told<Value>>) -> Map<String, Value> {
+fn values(place: BTreeMap<&'static str, Given<Value>>) -> Map<String, Value> {
     place.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
 }
 
-/// The set that is referred to, else the only one, else what the operator says.
+/// The referenced set, else the only one, else the operator's choice.
 fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanError> {
     let referred = draft.other.get("image_set").and_then(|(name, place)| Some((name.as_str()?.to_owned(), place)));
     let image = match referred {
         Some((name, place)) => {
             let image = draft.image_sets.get(&name);
-            let hint = || format!("{place} names '{name}', which is not among the documents");
+            let hint = || format!("{place} names '{name}', which is missing");
             Some(image.ok_or_else(|| PlanError::Missing { what: "ClusterImageSet", hint: hint() })?)
         }
         None if draft.image_sets.len() == 1 => draft.image_sets.values().next(),
@@ -205,8 +205,7 @@ fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
     let text = match draft.other.get("pull_secret_ref") {
         Some((name, place)) => {
             let name = name.as_str().unwrap_or_default();
-            let hint =
-                || format!("{place} names '{name}', which is not among the documents, or has no .dockerconfigjson");
+            let hint = || format!("{place} names '{name}', which is missing or has no .dockerconfigjson");
             draft.pull_secrets.get(name).ok_or_else(|| PlanError::Missing { what: "pull secret", hint: hint() })?
         }
         None => {
@@ -229,7 +228,7 @@ fn check_counts(
     let of = |role| hosts.iter().filter(|host| host.role == role).count();
     let over = |count: usize, most: u64| u64::try_from(count).unwrap_or(u64::MAX) > most;
     let say = |what: &str, count: usize, most: u64, field: &str| {
-        PlanError::Refused(format!("{count} {what} are named, but {} asks for {most}", place(field)))
+        PlanError::Refused(format!("{count} {what} are listed, but {} asks for {most}", place(field)))
     };
     match () {
         () if over(of(api::HostRole::Master), masters) => {
@@ -244,12 +243,12 @@ fn check_counts(
     }
 }
 
-/// Adds a host, or what is told of a host that is there.
+/// Adds a host, or merges it into a known one.
 pub(crate) fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
     merge(&mut draft.hosts, host)
 }
 
-/// Hints of a field, when it is there.
+/// The hints in a field, if present.
 pub(crate) fn hints(fields: &mut Fields, name: &str) -> Result<Hints, PlanError> {
     if fields.has(name) { Hints::take(fields.object(name)?) } else { Ok(Hints::default()) }
 }

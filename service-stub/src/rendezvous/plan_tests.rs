@@ -112,7 +112,7 @@ fn manifests_and_an_agent_config_make_one_plan() {
     );
     assert_eq!(one.installer_args, ["--copy-network"]);
     assert_eq!((one.hints.serial_number.as_deref(), two.hints.min_size_gigabytes), (Some("S1"), Some(10)));
-    let warnings = ["a.yaml: documents of kind 'ConfigMap' are not understood", "a.yaml: spec.fancy is not understood"];
+    let warnings = ["a.yaml: ignoring the unknown kind 'ConfigMap'", "a.yaml: spec.fancy: ignoring an unknown field"];
     assert_eq!(rack.warnings, warnings);
 
     // What is shown has no credentials, and names everybody.
@@ -158,11 +158,11 @@ fn what_is_missing_wrong_or_contradictory_is_named() {
         ),
         (
             planned(&[("a.yaml", &ZTP.replace("controlPlaneAgents: 2", "controlPlaneAgents: two"))]),
-            "a.yaml: spec.provisionRequirements.controlPlaneAgents: a number is wanted, not a text",
+            "a.yaml: spec.provisionRequirements.controlPlaneAgents: expected a number, found a text",
         ),
         (
             planned(&[("a.yaml", ZTP), ("i.yaml", &INSTALL.replace("example.com", "example.org"))]),
-            "a.yaml: spec.baseDomain and i.yaml: baseDomain say different things of base dns domain",
+            "a.yaml: spec.baseDomain and i.yaml: baseDomain differ in base dns domain",
         ),
         (agent("rendezvousIP: nowhere"), "b.yaml: rendezvousIP"),
         (
@@ -179,17 +179,17 @@ fn what_is_missing_wrong_or_contradictory_is_named() {
         ),
         (
             agent("hosts: [{hostname: other, interfaces: [{macAddress: '52:54:00:00:00:01'}]}]"),
-            "a.yaml: spec.interfaces and b.yaml: hosts[0].interfaces say different things of the name of host node-1",
+            "a.yaml: spec.interfaces and b.yaml: hosts[0].interfaces differ in the name of host node-1",
         ),
         (
             agent("hosts: [{hostname: node-1, interfaces: [{macAddress: '52:54:00:00:00:09'}]}]"),
-            "a.yaml: spec.interfaces and b.yaml: hosts[0].interfaces say different things of which machine is host 'node-1'",
+            "a.yaml: spec.interfaces and b.yaml: hosts[0].interfaces differ in which machine is host 'node-1'",
         ),
         (
             agent(
                 "hosts: [{role: worker, interfaces: [{macAddress: '52:54:00:00:00:08'}]}, {role: worker, interfaces: [{macAddress: '52:54:00:00:00:09'}]}]",
             ),
-            "the plan does not hold: 2 workers are named, but a.yaml: spec.provisionRequirements.workerAgents asks for 1",
+            "the plan is inconsistent: 2 workers are listed, but a.yaml: spec.provisionRequirements.workerAgents asks for 1",
         ),
     ];
     for (found, expected) in rows {

@@ -1,4 +1,4 @@
-//! The plan carried out: records made, hosts told what they are to be, the installation started.
+//! Carries out the plan: creates records, configures hosts, starts the installation.
 
 use super::{PlannedHost, Rendezvous};
 use crate::auth::{Caller, keys::SigningKey};
@@ -8,17 +8,17 @@ use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
 use api::{
     HostRole, HostStage,
-    rendezvous::{Answer as Told, Proof, is_nonce, signed_text},
+    rendezvous::{Answer as RendezvousAnswer, Proof, is_nonce, signed_text},
 };
 use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Longest text about what is waited for, in characters.
+/// Maximum length of the reason for waiting, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
 
-/// GET /landfall/rendezvous: what an agent that only knows our address needs. With a nonce it comes with a proof.
+/// GET /landfall/rendezvous: what an agent that knows only our address needs. With a nonce the answer is signed.
 pub(crate) fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let rendezvous = service.settings.rendezvous.as_deref();
     let rendezvous = rendezvous.ok_or_else(|| {
@@ -31,21 +31,21 @@ pub(crate) fn tell(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         (Some(nonce), Some(key)) => Some(proof(service, rendezvous, key, nonce)?),
         _ => None,
     };
-    let answer = Told { cluster_id: Some(rendezvous.cluster), infra_env_id: rendezvous.infra_env, proof };
+    let answer = RendezvousAnswer { cluster_id: Some(rendezvous.cluster), infra_env_id: rendezvous.infra_env, proof };
     Ok(Answer::json(StatusCode::OK, &answer))
 }
 
-/// The URL is the one we were started with, whatever name the request has for us: who passes it on has another.
+/// Its URL is the one we were started with, not the request's: a relay has another URL.
 fn proof(service: &Service, rendezvous: &Rendezvous, key: &SigningKey, nonce: &str) -> Result<Proof, Refusal> {
     let (name, url, ca_pem) = (rendezvous.label(), &service.settings.url, &service.settings.ca_pem);
     let text = signed_text(&name, url, ca_pem.as_deref(), rendezvous.infra_env, nonce);
     let no_random =
-        || Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers".to_owned());
+        || Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, "the system has no random numbers".to_owned());
     let signature = key.sign(text.as_bytes()).ok_or_else(no_random)?;
     Ok(Proof { name, url: url.clone(), ca_pem: ca_pem.clone(), signature: STANDARD.encode(signature) })
 }
 
-/// Makes the cluster and its infra-env, unless they are there from an earlier start.
+/// Creates the cluster and its infra-env, unless an earlier start did.
 pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     let model = service.store.model();
     let rack = &rendezvous.rack;
@@ -68,12 +68,11 @@ fn call(path: &[(&str, String)], body: Value) -> Call {
     Call { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false, peer: None }
 }
 
-/// One look at the rack: what is planned for hosts that have come is set, and the installation is started when nothing is in its
-/// way. What is, is told.
+/// Applies the plan to the hosts that have registered, and starts the installation when nothing blocks it. Logs what does.
 pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
     let Some(rendezvous) = service.settings.rendezvous.as_deref() else { return Ok(()) };
     let model = service.store.model();
-    // Somebody may have deleted it.
+    // It may have been deleted.
     let Some(cluster) = model.clusters.get(&rendezvous.cluster) else { return Ok(()) };
     let here = model.hosts_of_cluster(rendezvous.cluster);
     if !cluster.state.accepts_hosts() {
@@ -93,10 +92,10 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
         let Some(cluster) = model.clusters.get(&rendezvous.cluster) else { return Ok(()) };
         match cluster.state {
             crate::state::ClusterState::Ready if !cluster.cluster.install_started_at.is_zero() => {
-                blocked.push("it was started before, and is not started again by itself".to_owned());
+                blocked.push("it was started before, and is not restarted automatically".to_owned());
             }
             crate::state::ClusterState::Ready if rendezvous.rack.hold => {
-                blocked.push("holdInstallation: somebody is to start it".to_owned());
+                blocked.push("holdInstallation is set: start it by hand".to_owned());
             }
             crate::state::ClusterState::Ready => return start(service, rendezvous),
             _ => blocked.extend(unready(cluster, &model.hosts_of_cluster(rendezvous.cluster))),
@@ -105,7 +104,7 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
     let text: String = blocked.join("; ").chars().take(MAX_TEXT_CHARS).collect();
     if rendezvous.is_news(&text) {
         let (hosts, total) = (here.len(), rendezvous.rack.total);
-        tracing::info!(cluster = rendezvous.rack.cluster.name, hosts, total, "the installation waits: {text}");
+        tracing::info!(cluster = rendezvous.rack.cluster.name, hosts, total, "waiting with the installation: {text}");
     }
     Ok(())
 }
@@ -117,12 +116,12 @@ fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     clusters::install(service, &call(&[("cluster_id", rendezvous.cluster.to_string())], Value::Null))?;
     if rendezvous.is_news("started") {
         let (cluster, hosts) = (&rendezvous.rack.cluster.name, rendezvous.rack.total);
-        tracing::info!(cluster, hosts, "every host is there: the installation is started");
+        tracing::info!(cluster, hosts, "all hosts are present: starting the installation");
     }
     Ok(())
 }
 
-/// The machine we run on carries the temporary control plane: that one is installed last.
+/// Makes the machine we run on the bootstrap host, which is installed last.
 fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     service.change("", |change| {
         for record in change.model().hosts_of_cluster(rendezvous.cluster) {
@@ -137,7 +136,7 @@ fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refu
     })
 }
 
-/// Tells how it ended, once this machine is about to go.
+/// Logs how it ended, before this machine reboots.
 fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
     let own = hosts.iter().find(|record| Some(record.host.id) == rendezvous.serving_host);
     if own.and_then(|record| record.stage()) != Some(HostStage::Rebooting) {
@@ -149,7 +148,7 @@ fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
         tracing::info!(
             cluster = rendezvous.rack.cluster.name,
             records = super::HANDOVER_PATH,
-            "this machine becomes a node now, and the service ends with it: {text}"
+            "this machine becomes a node now, which ends the service: {text}"
         );
     }
 }
@@ -158,14 +157,14 @@ fn host_name(record: &HostRecord) -> String {
     record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
 }
 
-/// The plan of a host, once it is known which one it is.
+/// The plan of a host, once its inventory identifies it.
 fn planned<'a>(rendezvous: &'a Rendezvous, record: &HostRecord) -> Option<&'a PlannedHost> {
     let facts = record.facts();
     let inventory = facts.inventory.as_ref()?;
     rendezvous.rack.hosts.iter().find(|host| host.is(inventory))
 }
 
-/// Sets what is planned for a host and not set yet.
+/// Applies what is planned for a host and not set yet.
 fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Result<(), Refusal> {
     let Some(plan) = planned(rendezvous, record).filter(|_| record.state.settings_open()) else { return Ok(()) };
     let host = &record.host;
@@ -193,20 +192,20 @@ fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Res
     Ok(())
 }
 
-/// The disk that the hints ask for, unless it is chosen already.
+/// The disk that the hints select, unless it is chosen already.
 fn disk(plan: &PlannedHost, record: &HostRecord) -> Result<Option<String>, Refusal> {
     let facts = record.facts();
     let Some(inventory) = facts.inventory.as_ref().filter(|_| !plan.hints.is_empty()) else { return Ok(None) };
     let fitting = plan.hints.matching(inventory);
     let Some(first) = fitting.first() else {
         let hints = serde_json::to_string(&plan.hints).unwrap_or_default();
-        return Err(Refusal::conflict(format!("no disk fits the root device hints {hints}")));
+        return Err(Refusal::conflict(format!("no disk matches the root device hints {hints}")));
     };
     let chosen = fitting.iter().any(|disk| disk.path == record.host.installation_disk_path);
     Ok((!chosen).then(|| if first.id.is_empty() { first.path.clone() } else { first.id.clone() }))
 }
 
-/// What of the plan isn't here.
+/// What is missing compared with the plan.
 fn missing(rendezvous: &Rendezvous, here: &[Arc<HostRecord>]) -> Option<String> {
     let rack = &rendezvous.rack;
     let known: Vec<&PlannedHost> = here.iter().filter_map(|record| planned(rendezvous, record)).collect();
@@ -214,19 +213,20 @@ fn missing(rendezvous: &Rendezvous, here: &[Arc<HostRecord>]) -> Option<String> 
     let silent = here.iter().filter(|record| record.facts().inventory.is_none()).count();
     match here.len() {
         0 => Some(format!("none of {} hosts has registered", rack.total)),
-        _ if silent > 0 => Some(format!("{silent} of {} hosts have not told their hardware yet", here.len())),
+        _ if silent > 0 => Some(format!("{silent} of {} hosts have not reported their hardware yet", here.len())),
         count if !missing.is_empty() => {
-            Some(format!("{count} of {} hosts are here; not among them: {}", rack.total, missing.join(", ")))
+            Some(format!("{count} of {} hosts are present; missing: {}", rack.total, missing.join(", ")))
         }
-        count if count < rack.total => Some(format!("{count} of {} hosts are here", rack.total)),
-        count if count > rack.total => {
-            Some(format!("{count} hosts are here, {} are planned: delete those that don't belong to it", rack.total))
-        }
+        count if count < rack.total => Some(format!("{count} of {} hosts are present", rack.total)),
+        count if count > rack.total => Some(format!(
+            "{count} hosts are present, but {} are planned: delete those that don't belong to the rack",
+            rack.total
+        )),
         _ => None,
     }
 }
 
-/// What the checks say that do not pass.
+/// The messages of failed checks.
 fn unready(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<String> {
     let mut found = vec![format!("cluster {}: {}", cluster.state, cluster.cluster.status_info)];
     found.extend(failing(&cluster.cluster.validations_info));

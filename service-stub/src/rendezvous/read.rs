@@ -1,4 +1,4 @@
-//! Files to documents, and documents to their fields: what nobody asked for is told by name.
+//! Parses files into documents, and documents into fields: unknown fields are listed.
 
 use super::PlanError;
 use ignition::yaml::{self, YamlError};
@@ -6,9 +6,9 @@ use kernel::order;
 use serde_json::{Map, Value};
 use std::{cell::RefCell, fs, io::Read, path::Path};
 
-/// A larger manifest is none.
+/// A larger file is not a manifest.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// Of one directory.
+/// Maximum number of files in a directory.
 const MAX_FILES: usize = 1000;
 
 /// One document of a file.
@@ -19,7 +19,7 @@ pub struct Document {
     pub(crate) value: Value,
 }
 
-/// Every document of every `*.yaml`, `*.yml`, `*.json` and `*.toml` in a directory, by the files' names.
+/// Every document of every `*.yaml`, `*.yml`, `*.json` and `*.toml` in a directory, sorted by file name.
 pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -44,15 +44,15 @@ pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed(&path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
-            return Err(PlanError::TooMuch { what: format!("{name}: its bytes"), most: 4 << 20 });
+            return Err(PlanError::TooMuch { what: format!("{name}: bytes"), most: 4 << 20 });
         }
         documents.extend(parse(&name, &text)?);
     }
     Ok(documents)
 }
 
-/// The documents of one file; its kind is told by its name's end. A parser's own message may show the text, which may be a
-/// secret: only the place is told.
+/// The documents of one file, whose format follows from its extension. A parser's message may quote a secret, so errors give only
+/// the line.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
     let syntax = |kind, line: Option<usize>| PlanError::Syntax { file: file.to_owned(), kind, line };
     let values = if file.ends_with(".toml") {
@@ -74,7 +74,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Document>, PlanError> {
     Ok(values.map(|value| Document { file: file.to_owned(), value }).collect())
 }
 
-/// An object whose fields are taken one by one. What is left when it goes out of use is noted in `unknown`.
+/// An object whose fields are taken one by one. Fields left when it is dropped are added to `unknown`.
 pub(crate) struct Fields<'a> {
     pub(crate) file: &'a str,
     path: String,
@@ -83,7 +83,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of a whole document.
+    /// The fields of a document.
     pub(crate) fn from_document(document: &'a Document, unknown: &'a RefCell<Vec<String>>) -> Result<Self, PlanError> {
         Self::new(&document.file, String::new(), document.value.clone(), unknown)
     }
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Where a field is, for people.
+    /// The path of a field, for messages.
     pub(crate) fn place(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -105,7 +105,7 @@ impl<'a> Fields<'a> {
         PlanError::Field { file: self.file.to_owned(), field: self.place(name), reason: reason.to_string() }
     }
 
-    /// Whether it is there.
+    /// Whether the field exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.contains_key(name)
     }
@@ -115,12 +115,12 @@ impl<'a> Fields<'a> {
         self.map.remove(name).filter(|value| !value.is_null())
     }
 
-    /// Fields that are known, and of no use here.
+    /// Skips known fields that have no use here.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
         names.iter().for_each(|name| drop(self.map.remove(*name)));
     }
 
-    /// A text; numbers and truth values count as what they were written as.
+    /// A text; numbers and booleans count as the text they were written as.
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, PlanError> {
         match self.value(name) {
             None => Ok(None),
@@ -140,13 +140,13 @@ impl<'a> Fields<'a> {
         value.as_bool().map(Some).ok_or_else(|| wrong(self.file, &self.place(name), "true or false", &value))
     }
 
-    /// An object in it; an empty one when it isn't there.
+    /// An object in it; empty if missing.
     pub(crate) fn object(&mut self, name: &str) -> Result<Self, PlanError> {
         let value = self.value(name).unwrap_or_else(|| Value::Object(Map::new()));
         Self::new(self.file, self.place(name), value, self.unknown)
     }
 
-    /// A list of objects in it; empty when it isn't there.
+    /// A list of objects in it; empty if missing.
     pub(crate) fn objects(&mut self, name: &str) -> Result<Vec<Self>, PlanError> {
         let items = self.list(name)?.into_iter().enumerate();
         items
@@ -154,7 +154,7 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// A list of texts in it; empty when it isn't there.
+    /// A list of texts in it; empty if missing.
     pub(crate) fn texts(&mut self, name: &str) -> Result<Vec<String>, PlanError> {
         let list = self.list(name)?.into_iter();
         list.map(|value| match value {
@@ -172,7 +172,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Every field there is, with its name.
+    /// All fields, with their names.
     pub(crate) fn all(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.map)
     }
@@ -198,6 +198,6 @@ fn wrong(file: &str, field: &str, wanted: &str, found: &Value) -> PlanError {
     PlanError::Field {
         file: file.to_owned(),
         field: field.to_owned(),
-        reason: format!("{wanted} is wanted, not {found}"),
+        reason: format!("expected {wanted}, found {found}"),
     }
 }

@@ -1,4 +1,4 @@
-//! A plan for people and for programs.
+//! Prints a plan as text or JSON.
 
 use super::{Rack, Rendezvous};
 use api::Secret;
@@ -14,7 +14,7 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
     let bare = |value: serde_json::Result<Value>| {
         let mut value = value.unwrap_or_default();
         if let Value::Object(fields) = &mut value {
-            // A proxy may have a password in it.
+            // A proxy URL may contain a password.
             for name in ["pull_secret", "http_proxy", "https_proxy", "proxy"] {
                 fields.remove(name);
             }
@@ -37,7 +37,7 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
     })
 }
 
-/// The plan, a line each.
+/// The plan as lines of text.
 pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
     let Rack { cluster, hosts, masters, total, address, hold, warnings, .. } = &rendezvous.rack;
     let domain = cluster.base_dns_domain.as_deref().unwrap_or_default();
@@ -47,12 +47,12 @@ pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
         format!("infra-env    {}", rendezvous.infra_env),
         format!("hosts        {total}, {masters} of them control plane; {} known by address", hosts.len()),
         match address {
-            Some(address) => format!("rendezvous   the machine that has {address}"),
-            None => "rendezvous   the machine this runs on".to_owned(),
+            Some(address) => format!("rendezvous   the machine with {address}"),
+            None => "rendezvous   this machine".to_owned(),
         },
         match hold {
             true => "start        by hand (holdInstallation)".to_owned(),
-            false => "start        when all hosts are there and ready".to_owned(),
+            false => "start        when all hosts are present and ready".to_owned(),
         },
     ];
     lines.extend(rendezvous.key.as_ref().map(|key| format!("agent.toml   rendezvous_key = '{}'", key.public_text())));

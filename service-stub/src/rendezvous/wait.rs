@@ -1,4 +1,4 @@
-//! Which of the rack's machines serves.
+//! Decides whether this machine serves the rack.
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two looks.
+/// Pause between checks.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Whether this machine has `address`; the network may take up to `limit` to come up.
+/// Whether this machine has `address`; waits up to `limit` for the network.
 pub(crate) fn here(address: IpAddr, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {

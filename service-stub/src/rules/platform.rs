@@ -191,7 +191,7 @@ fn check_external(platform: Option<&Platform>, current: Option<&Platform>) -> Re
     Ok(())
 }
 
-/// An external platform says how its controllers run, and keeps what it is not told anew.
+/// An external platform sets how its controllers run; settings that are not given stay.
 fn with_defaults(platform: Platform, current: Option<&Platform>) -> Platform {
     if platform.kind != EXTERNAL {
         return with_kind(&platform.kind);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_external_platform_keeps_what_it_is_not_told_anew() {
+    fn an_external_platform_keeps_settings_that_are_not_given() {
         let own = Platform {
             external: json!({"platform_name": "acme", "cloud_controller_manager": "External"}),
             kind: EXTERNAL.to_owned(),

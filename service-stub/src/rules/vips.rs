@@ -154,7 +154,7 @@ pub(crate) fn none_by_dhcp(api: &[String], ingress: &[String]) -> Result<(), Str
     Err(format!("Setting {what} VIPs is forbidden when cluster is in vip-dhcp-allocation mode"))
 }
 
-/// Whether an address of a network is free, by what hosts found there; none while none told.
+/// Whether an address of a network is free, by the hosts' findings; `None` while no host has reported.
 pub(crate) type Free<'a> = &'a dyn Fn(Cidr, IpAddr) -> Option<bool>;
 
 /// The API's and ingress' address of one family: both in the network, and not the same.

@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn the_document_is_what_the_tables_print() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/service-states.md");
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        if kept == document() {
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        if committed == document() {
             return;
         }
         let fresh = std::env::temp_dir().join("service-states.md");

@@ -135,7 +135,7 @@ pub(crate) fn step<M: Machine>(
 
 /// The rows as a Markdown table.
 pub(crate) fn markdown<M: Machine>(rows: &[Row<M>]) -> String {
-    let mut text = "| row | on | from | if | to | status_info | besides |\n|---|---|---|---|---|---|---|\n".to_owned();
+    let mut text = "| row | on | from | if | to | status_info | effects |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in rows {
         let list = |items: Vec<String>| items.join(", ");
         let from = match row.from {

@@ -100,12 +100,12 @@ pub(super) fn keeps_partitions(record: &HostRecord) -> bool {
 
 /// The cluster's proxies, past which the cluster's own names go.
 fn proxy(record: &ClusterRecord) -> Option<Proxy> {
-    let kept = |name| record.settings.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let (http, https) = (kept("http_proxy"), kept("https_proxy"));
+    let setting = |name| record.settings.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+    let (http, https) = (setting("http_proxy"), setting("https_proxy"));
     http.or(https)?;
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let no_proxy =
-        no_proxy(kept("no_proxy").unwrap_or_default(), &record.cluster.name, &record.cluster.base_dns_domain);
+        no_proxy(setting("no_proxy").unwrap_or_default(), &record.cluster.name, &record.cluster.base_dns_domain);
     Some(Proxy { http_proxy: owned(http), https_proxy: owned(https), no_proxy: Some(no_proxy) })
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn kind() -> Kind {
     Kind { max_output_bytes: MAX_LONG_OUTPUT_BYTES, succeeded, ..Kind::new::<kinds::Inventory>(asked_in, ask) }
 }
 
-/// A known host is first asked for what changes sooner.
+/// A known host first gets steps for what changes sooner.
 pub(crate) fn again() -> Kind {
     Kind { asked_in: |state, _| state == HostState::Known, ..kind() }
 }
@@ -46,7 +46,7 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     check_state(record.state)?;
     let cluster = record.host.cluster_id.and_then(|id| replied.model.clusters.get(&id));
     if inventory.disks.len() > MAX_DISKS {
-        let message = format!("inventory told {} disks, of which {MAX_DISKS} are taken at most", inventory.disks.len());
+        let message = format!("the inventory has {} disks; the limit is {MAX_DISKS}", inventory.disks.len());
         return Err(Refusal::Request(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     // Only these can carry a cluster's traffic.
@@ -67,11 +67,11 @@ fn check_state(state: HostState) -> Result<(), Refusal> {
     Err(Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason))
 }
 
-/// Puts a judged inventory and its text into the record that is being changed. Its state is looked at here once more:
-/// the install may have been ordered since the reply came in.
+/// Stores a checked inventory and its text in the record. The state is checked again here: the install may have been ordered
+/// since the reply arrived.
 fn store(record: &mut HostRecord, inventory: &Inventory, text: String) -> Result<(), Refusal> {
     check_state(record.state)?;
-    // Once the install is ordered the disk is what it is, whatever a late inventory says.
+    // Once the install is ordered the disk is fixed, whatever a late inventory says.
     if record.state.settings_open() {
         let chosen = disks::choose(inventory, &record.host.installation_disk_id);
         record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);

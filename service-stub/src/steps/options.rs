@@ -1,29 +1,29 @@
-//! Options of `landfall serve` that say which steps hosts are given beside those they always are.
+//! Options of `landfall serve` that select optional steps of hosts.
 
 use api::StepType;
 
-/// Steps that somebody has to ask for, and steps that nobody is to be given.
+/// Optional steps, and disabled steps.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct StepOptions {
-    /// Have each host measure its installation disk before it is installed, which takes minutes. One whose disk can't be
+    /// Have each host measure its installation disk before it is installed, which takes minutes. A host whose disk can't be
     /// measured is not installed
     #[arg(long)]
     pub disk_speed_check: bool,
 
-    /// Image reference that each host must be able to pull before it is installed. May be given several times
+    /// Image reference that each host must be able to pull before it is installed. May be repeated
     #[arg(long = "check-image", value_name = "IMAGE", value_parser = image)]
     pub check_images: Vec<String>,
 
-    /// Have hosts whose agent is not --agent-image fetch that one first; until it runs they are given nothing else
+    /// Have hosts with another agent upgrade to --agent-image first; until then they get no other steps
     #[arg(long)]
     pub upgrade_agents: bool,
 
-    /// Steps that no host is given, by name (inventory, domain-resolution, …), separated by commas
+    /// Steps to disable, by name (inventory, domain-resolution, …), separated by commas
     #[arg(long = "disable-steps", value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
     pub disabled: Vec<StepType>,
 }
 
-/// What agents hold references of images against: at least they must not refuse the request (docs/compatibility.md#registration).
+/// The agents' pattern for image references: they must not refuse the request (docs/compatibility.md#registration).
 fn image(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || ".-_:/@".contains(c);
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -35,7 +35,7 @@ fn image(text: &str) -> Result<String, String> {
 
 fn step(text: &str) -> Result<StepType, String> {
     let known = StepType::NAMES.contains(&text).then(|| api::json::from_value(text.into()).ok()).flatten();
-    known.ok_or_else(|| format!("there is no such step; there are {}", StepType::NAMES.join(", ")))
+    known.ok_or_else(|| format!("unknown step; known: {}", StepType::NAMES.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Backups: all records of one moment as they are stored, sealed, with the keys and manifests beside them.
+//! Backups: a snapshot of all records as stored, encrypted, with the keys and manifests beside them.
 //!
-//! A backup is a line that names its version, frames (a letter, a name and its content, each with its length), and at its end the
-//! SHA-256 of all before: one that was cut off or changed is refused as a whole. It holds secrets, as the state directory does. A
-//! running service writes it into a Unix socket in its state directory, from one read transaction.
+//! A backup is a line with its version, frames (a letter, a name and its content, each with its length), and finally the SHA-256
+//! of all before: a truncated or changed backup is refused as a whole. It holds secrets, as the state directory does. A running
+//! service writes it to a Unix socket in its state directory, from one read transaction.
 
 use super::error::StoreError;
 use super::file::DatabaseFile;
@@ -38,26 +38,26 @@ const END: u8 = b'E';
 const MAX_NAME_BYTES: u32 = 1024;
 /// A longer record is not one of ours.
 const MAX_CONTENT_BYTES: u32 = 256 << 20;
-/// A client that takes nothing for this long is cut off: as long as it reads, no page of the store is used again.
+/// A client that reads nothing for this long is disconnected: while it is connected, no page of the store can be reused.
 const STALL: Duration = Duration::from_secs(60);
-/// How often, and when, a store is tried again that a starting service has.
+/// How often to retry a store that a starting service holds.
 const STARTING_TRIES: u32 = 50;
 const STARTING_PAUSE: Duration = Duration::from_millis(100);
 /// Files beside the store.
 const FILES: [&str; 6] = [seal::FILE, keys::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-cert.pem", "tls-key.pem"];
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Why there is no backup, or it can't be brought back.
+/// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// Reading or writing a file failed.
     #[error("{}", path.display())]
     File { path: PathBuf, source: io::Error },
-    /// What is read is no backup, or not all of one.
-    #[error("this is not a whole backup: {0}")]
+    /// The file is not a backup, or not a complete one.
+    #[error("not a complete backup: {0}")]
     Damaged(String),
-    /// There is a store already.
-    #[error("{} is there already: choose another --state-dir, or give --replace, which keeps it under another name", .0.display())]
+    /// A store exists already.
+    #[error("{} already exists: choose another --state-dir, or give --replace, which renames the old one", .0.display())]
     Occupied(PathBuf),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -68,7 +68,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     move |source| BackupError::File { path, source }
 }
 
-/// How much a backup holds.
+/// The content of a backup, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Clusters, infra-envs and hosts.
@@ -84,7 +84,7 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Hashes what goes through.
+/// Hashes all it passes on.
 struct Hashed<T> {
     inner: T,
     hash: Sha256,
@@ -118,9 +118,9 @@ impl<R: Read> Hashed<R> {
         self.take(&mut length)?;
         let length = u32::from_le_bytes(length);
         if length > most {
-            return Err(io::Error::other("a length in it can't be"));
+            return Err(io::Error::other("a length is impossible"));
         }
-        // What is not there takes no memory.
+        // Allocates no more than is read.
         let mut bytes = Vec::new();
         (&mut self.inner).take(length.into()).read_to_end(&mut bytes)?;
         if u32::try_from(bytes.len()) != Ok(length) {
@@ -137,17 +137,17 @@ enum Frame {
     File(String, Vec<u8>),
 }
 
-/// Reads a backup to its end, and says whether it was whole only then.
+/// Reads a backup to its end, and only then reports whether it is complete.
 fn read(input: impl Read, each: &mut dyn FnMut(Frame) -> Result<(), BackupError>) -> Result<(), BackupError> {
     let damaged = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => BackupError::Damaged("it is cut off".into()),
+        io::ErrorKind::UnexpectedEof => BackupError::Damaged("it is truncated".into()),
         _ => BackupError::Damaged(error.to_string()),
     };
     let mut input = Hashed { inner: BufReader::new(input), hash: Sha256::new() };
     let mut magic = vec![0; MAGIC.len()];
     input.take(&mut magic).map_err(damaged)?;
     if magic != MAGIC {
-        return Err(BackupError::Damaged("it does not begin as one".into()));
+        return Err(BackupError::Damaged("its first line is not a backup's".into()));
     }
     loop {
         let digest = input.hash.clone().finalize();
@@ -155,7 +155,7 @@ fn read(input: impl Read, each: &mut dyn FnMut(Frame) -> Result<(), BackupError>
         input.take(&mut kind).map_err(damaged)?;
         let name = input.text(MAX_NAME_BYTES).map_err(damaged)?;
         let content = input.text(MAX_CONTENT_BYTES).map_err(damaged)?;
-        let strange = || BackupError::Damaged("a name in it can't be".into());
+        let strange = || BackupError::Damaged("a name is impossible".into());
         match kind[0] {
             ROW => each(Frame::Row(RowKey::from_bytes(&name).ok_or_else(strange)?, content))?,
             OTHER_FILE => {
@@ -163,12 +163,12 @@ fn read(input: impl Read, each: &mut dyn FnMut(Frame) -> Result<(), BackupError>
                 each(Frame::File(name, content))?;
             }
             END if content == digest.as_slice() => return Ok(()),
-            _ => return Err(BackupError::Damaged("it was changed, or a disk lost a bit of it".into())),
+            _ => return Err(BackupError::Damaged("its checksum is wrong: it was changed or damaged".into())),
         }
     }
 }
 
-/// One of ours: a key, or a manifest in its place.
+/// Whether it is one of our files: a key, or a manifest in its place.
 fn is_file(name: &str) -> bool {
     let manifest = |name: &str| {
         let (cluster, rest) = name.strip_prefix("manifests/")?.split_once('/')?;
@@ -226,21 +226,21 @@ fn write(directory: &Path, transaction: &ReadTransaction, output: impl Write) ->
 }
 
 impl Store {
-    /// Writes a backup of one moment; changes go on meanwhile.
+    /// Writes a snapshot; changes continue meanwhile.
     pub fn back_up(&self, output: impl Write) -> Result<Counts, BackupError> {
         let transaction = self.file.begin_read()?;
         write(&self.directory, &transaction, output)
     }
 }
 
-/// The socket's address, by the open directory: a path may be longer than an address.
+/// The socket's address, by the open directory: a path may be too long for an address.
 fn socket(directory: &Path) -> io::Result<(File, PathBuf)> {
     let open = File::open(directory)?;
     let path = format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd());
     Ok((open, path.into()))
 }
 
-/// Listens for who wants a backup.
+/// Listens for requests for backups.
 pub fn listen(directory: &Path) -> io::Result<UnixListener> {
     let (_open, path) = socket(directory)?;
     match fs::remove_file(&path) {
@@ -252,7 +252,7 @@ pub fn listen(directory: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Sends a backup to a client that is root, or who we are.
+/// Sends a backup to a client that is root or our own user.
 pub fn serve(store: &Store, stream: UnixStream) {
     let is_ours = getsockopt(&stream, PeerCredentials)
         .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw());
@@ -261,14 +261,14 @@ pub fn serve(store: &Store, stream: UnixStream) {
         return;
     }
     match store.back_up(&stream) {
-        Ok(counts) => tracing::info!(%counts, "a backup was made"),
-        Err(error) => tracing::error!(?error, "a backup failed"),
+        Ok(counts) => tracing::info!(%counts, "backup written"),
+        Err(error) => tracing::error!(?error, "backup failed"),
     }
 }
 
-/// Writes a backup into `output`: that of the service that runs, or of its store.
+/// Writes a backup to `output`: from the running service, or from its store.
 fn fetch(directory: &Path, mut output: impl Write) -> Result<(), BackupError> {
-    // One that is starting has the store, and does not listen yet.
+    // A starting service holds the store, and does not listen yet.
     for _ in 0..STARTING_TRIES {
         match socket(directory).and_then(|(_open, path)| UnixStream::connect(path)) {
             Ok(mut stream) => {
@@ -293,18 +293,18 @@ fn back_up_closed(directory: &Path, output: impl Write) -> Result<(), BackupErro
     }
     match inspect(&path)? {
         Health::Good => {}
-        Health::New => return Err(StoreError::Unreadable { path, reason: "there is nothing in it".into() }.into()),
+        Health::New => return Err(StoreError::Unreadable { path, reason: "it is empty".into() }.into()),
         Health::Damaged(_, reason) => return Err(StoreError::Unreadable { path, reason }.into()),
     }
     let database = DatabaseFile::open(Box::new(move || super::open::open_file(&path)))?;
     write(directory, &database.begin_read()?, output).map(drop)
 }
 
-/// Makes a backup of a state directory, also of one in use. The file is there only when it is whole.
+/// Backs up a state directory, in use or not. The file appears only when complete.
 pub fn back_up(directory: &Path, to: &Path) -> Result<Counts, BackupError> {
     let at = file_error(to);
     let folder = to.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Mode 0600, and gone unless it is kept.
+    // Mode 0600, and removed unless it is persisted.
     let partial = tempfile::Builder::new().prefix(".landfall-backup-").tempfile_in(folder).map_err(file_error(to))?;
     fetch(directory, partial.as_file())?;
     partial.as_file().sync_all().map_err(file_error(to))?;
@@ -327,10 +327,10 @@ fn count(file: &File) -> Result<Counts, BackupError> {
     Ok(counts)
 }
 
-/// Brings a backup back. What is replaced stays under another name.
+/// Restores a backup. What it replaces is renamed.
 pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, BackupError> {
     let open = || File::open(from).map_err(file_error(from));
-    // All of it is looked at before anything is written.
+    // All of it is read before anything is written.
     let counts = count(&open()?)?;
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(file_error(directory))?;
     let path = directory.join(FILE);
@@ -357,9 +357,9 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
     }
     for name in &differ {
         let old = directory.join(name);
-        let mut kept = old.clone().into_os_string();
-        kept.push(".replaced");
-        fs::rename(&old, kept).map_err(file_error(&old))?;
+        let mut renamed = old.clone().into_os_string();
+        renamed.push(".replaced");
+        fs::rename(&old, renamed).map_err(file_error(&old))?;
     }
     let mut rows: Vec<Row> = Vec::new();
     read(open()?, &mut |frame| {
@@ -374,7 +374,7 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
         }
         Ok(())
     })?;
-    // The store comes last: without it the keys beside it are refused.
+    // The store comes last: keys without a store are refused.
     salvage::replace(&path, rows.into_iter().collect(), "replaced")?;
     Ok(counts)
 }
@@ -383,11 +383,11 @@ pub fn restore(directory: &Path, from: &Path, replace: bool) -> Result<Counts, B
 #[derive(Debug, Default)]
 pub struct Checked {
     pub counts: Counts,
-    /// What of it can't be read.
+    /// What cannot be read.
     pub damage: Vec<String>,
 }
 
-/// Opens every record of a state directory, also of one in use, or of a backup.
+/// Opens every record of a state directory, in use or not, or of a backup.
 pub fn check(place: &Path, key: Option<&Path>) -> Result<Checked, BackupError> {
     let file = if place.is_dir() {
         let mut whole = tempfile::tempfile().map_err(file_error(place))?;
@@ -419,7 +419,7 @@ pub fn check(place: &Path, key: Option<&Path>) -> Result<Checked, BackupError> {
                     _ => checked.counts.records += 1,
                 }
                 let Some(seal) = &seal else {
-                    return Err(BackupError::Damaged("its key is elsewhere: give it with --secrets-key".into()));
+                    return Err(BackupError::Damaged("it has no key: give the key with --secrets-key".into()));
                 };
                 if let Err(reason) = opens(seal, row, &value) {
                     checked.damage.push(format!("{} {}: {reason}", row.kind(), row.name()));

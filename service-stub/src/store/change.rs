@@ -1,12 +1,12 @@
-//! A change while it is made: the records as they will be, and which of them must be written for it.
+//! A change in progress: the records as they will be, and which of them it must write.
 
 use crate::model::{ClusterRecord, Event, HostKey, HostRecord, InfraEnvRecord, Model};
 use api::{ClusterId, InfraEnvId, Timestamp};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A change being made: the model as it will be, and what must be written for it.
+/// A change in progress: the model as it will be, and what it must write.
 pub struct Change {
-    /// The moment of the change.
+    /// The time of the change.
     pub now: Timestamp,
     /// The request that causes it; empty for the service's own passes.
     pub(crate) request_id: String,
@@ -15,7 +15,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Nothing is changed yet.
+    /// Starts without changes.
     pub(super) fn new(model: &Model, request_id: &str) -> Self {
         Self {
             now: Timestamp::now(),
@@ -96,7 +96,7 @@ impl Touched {
         self.clusters.is_empty() && self.infra_envs.is_empty() && self.hosts.is_empty() && self.events.is_empty()
     }
 
-    /// Whether something of it is gone in the model that it makes.
+    /// Whether it removes something.
     pub(super) fn removes(&self, model: &Model) -> bool {
         self.clusters.iter().any(|id| !model.clusters.contains_key(id))
             || self.infra_envs.iter().any(|id| !model.infra_envs.contains_key(id))

@@ -9,8 +9,8 @@ use std::{
 
 /// Back up a service's records and keys, while it runs or not
 ///
-/// The file holds all of one moment: records, events, keys and manifests. Uploaded logs and images are left out. It appears only
-/// when it is whole, in the place of an older one. Who has it has the service's secrets.
+/// The file is a snapshot of records, events, keys and manifests, without uploaded logs and images. It replaces an existing file
+/// only when complete. It contains the service's secrets.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
     state_dir: PathBuf,
 
-    /// Where the backup goes
+    /// Backup file to write
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -29,30 +29,29 @@ pub(crate) struct Backup {
 impl Backup {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let counts = backup::back_up(&self.state_dir, &self.file)
-            .with_context(|| format!("no backup of {} was made", self.state_dir.display()))?;
+            .with_context(|| format!("cannot back up {}", self.state_dir.display()))?;
         Ok(writeln!(io::stdout(), "{}: {counts}", self.file.display())?)
     }
 }
 
-/// Bring a backup back into a state directory of no running service
+/// Restore a backup into a state directory while no service uses it
 ///
-/// The backup is read to its end before anything is written. Where there are records already, --replace keeps them under other
-/// names.
+/// The backup is verified before anything is written. If there are records already, --replace renames them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   landfall serve restore --state-dir /var/lib/landfall /backup/landfall.backup
   landfall serve restore --state-dir /var/lib/landfall --replace /backup/landfall.backup")]
 pub(crate) struct Restore {
-    /// State directory; made when it isn't there
+    /// State directory, created if missing
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]
     state_dir: PathBuf,
 
-    /// Replace records and keys that are there
+    /// Replace existing records and keys
     #[arg(long)]
     replace: bool,
 
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -60,21 +59,21 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let counts = backup::restore(&self.state_dir, &self.file, self.replace)
-            .with_context(|| format!("{} was not restored", self.file.display()))?;
+            .with_context(|| format!("cannot restore {}", self.file.display()))?;
         Ok(writeln!(io::stdout(), "{}: {counts}", self.state_dir.display())?)
     }
 }
 
 /// Check every record of a state directory, in use or not, or of a backup
 ///
-/// What can't be read is named, and makes the exit code 1. Nothing is changed.
+/// Lists what cannot be read, and then exits with 1. Changes nothing.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   landfall serve check /var/lib/landfall
   landfall serve check /backup/landfall.backup")]
 pub(crate) struct Check {
-    /// Key that the records are sealed with, when the service was given one
+    /// Key file, if the service runs with --secrets-key
     #[arg(long, value_name = "FILE")]
     secrets_key: Option<PathBuf>,
 
@@ -86,7 +85,7 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let checked = backup::check(&self.place, self.secrets_key.as_deref())
-            .with_context(|| format!("{} can't be checked", self.place.display()))?;
+            .with_context(|| format!("cannot check {}", self.place.display()))?;
         let mut out = io::stdout().lock();
         for damage in &checked.damage {
             writeln!(out, "damaged: {damage}")?;
@@ -95,7 +94,7 @@ impl Check {
         match checked.damage.len() {
             0 => Ok(()),
             count => {
-                bail!("{count} damaged: the service leaves these out; `landfall serve restore` brings a backup back")
+                bail!("{count} damaged: the service ignores these; `landfall serve restore` restores a backup")
             }
         }
     }

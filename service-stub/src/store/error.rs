@@ -10,11 +10,11 @@ use std::{path::PathBuf, sync::Arc};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The state directory can't be made or synced.
+    /// The state directory can't be created or synced.
     #[error("cannot use the state directory {}", path.display())]
     Directory { path: PathBuf, source: std::io::Error },
     #[error(
-        "{} is in use by another process: one state directory serves one service; stop the other or choose another --state-dir",
+        "{} is in use by another process: stop it, or choose another --state-dir",
         path.display()
     )]
     Locked { path: PathBuf },
@@ -27,9 +27,9 @@ pub enum StoreError {
     Seal(#[from] SealError),
     #[error("the {kind} record {key} is damaged")]
     Record { kind: &'static str, key: String, source: serde_json::Error },
-    /// It is empty, but other files show that it was not.
+    /// It is empty, but other files show that it had records.
     #[error(
-        "{} {state} beside {}: a service was here whose records are gone. Bring them back with `landfall serve restore`, or move \
+        "{} {state}, but other files of a service remain ({}): its records are lost. Restore a backup with `landfall serve restore`, or move \
          these files away to start anew", path.display(), beside.join(", ")
     )]
     Lost {
@@ -38,28 +38,28 @@ pub enum StoreError {
         /// What else is in the state directory.
         beside: Vec<String>,
     },
-    /// Not a store, or not a single record can be read.
+    /// Not a store, or no record can be read.
     #[error(
-        "{} holds no record that can be read: {reason}. Bring them back with `landfall serve restore`, or move the file away to \
+        "{} has no readable record: {reason}. Restore a backup with `landfall serve restore`, or move the file away to \
          start anew", path.display()
     )]
     Unreadable {
         path: PathBuf,
-        /// What it is, or why not.
+        /// What it is, or why no record can be read.
         reason: String,
     },
-    /// There is no process in which to try the database.
-    #[error("cannot start a process that looks at {}", path.display())]
+    /// No process could be started to inspect the database.
+    #[error("cannot start a process to inspect {}", path.display())]
     Process { path: PathBuf, source: std::io::Error },
-    /// Rows are not in order, or not as many as there should be.
+    /// Rows are out of order or missing.
     #[error("the {0} table is damaged")]
     Order(&'static str),
     #[error(transparent)]
     Room(#[from] NoRoom),
     #[error("the database failed")]
     Database(#[source] Box<redb::Error>),
-    /// The commit that several changes shared failed; none of them was made.
-    #[error("the change could not be written")]
+    /// The shared commit of several changes failed; none of them was made.
+    #[error("cannot write the change")]
     Commit(#[source] Arc<StoreError>),
 }
 

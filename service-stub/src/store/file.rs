@@ -1,5 +1,5 @@
-//! The database file, which is opened again after it failed: redb takes nothing more once a write to disk went wrong, and a disk that
-//! was full need not stay so.
+//! The database file, which is reopened after a failure: redb refuses all changes after a failed write, and a full disk may not
+//! stay full.
 
 use super::error::StoreError;
 use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
@@ -14,7 +14,7 @@ pub(crate) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// Opens it by `open`, as it is opened every time.
+    /// Opens it with `open`, which also reopens it.
     pub(crate) fn open(open: Open) -> Result<Self, StoreError> {
         let database = RwLock::new(Some(open()?));
         Ok(Self { open, database })
@@ -28,7 +28,7 @@ impl DatabaseFile {
         self.with(|database| Ok(database.begin_read()?))
     }
 
-    /// Closes it; whoever comes next opens it again.
+    /// Closes it; the next use reopens it.
     pub(crate) fn close(&self) {
         drop(self.database.write().unwrap_or_else(PoisonError::into_inner).take());
     }

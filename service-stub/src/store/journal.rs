@@ -1,4 +1,4 @@
-//! What is known of every stored event without reading it: enough to count, to filter, and to find a page.
+//! An index of the stored events: enough to count, filter, and page without reading them.
 
 use crate::events::Severity;
 use crate::model::Event;
@@ -7,7 +7,7 @@ use kernel::order;
 use std::collections::{BTreeMap, VecDeque};
 use uuid::Uuid;
 
-/// Which events are wanted; what is left out takes all.
+/// Which events to list; an omitted field matches all.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     pub cluster: Option<ClusterId>,
@@ -17,28 +17,28 @@ pub struct EventQuery {
     pub severities: Option<Vec<String>>,
     /// Only of these categories.
     pub categories: Option<Vec<String>>,
-    /// Only with this text in the message, in small letters.
+    /// Only with this text in the message, in lower case.
     pub message: Option<String>,
     /// Newest first.
     pub descending: bool,
-    /// So many are left out first.
+    /// How many to skip.
     pub offset: usize,
-    /// At most so many.
+    /// Maximum number.
     pub limit: usize,
 }
 
-/// Which hosts' events are wanted.
+/// Which hosts' events to list.
 #[derive(Clone, Debug, Default)]
 pub enum HostFilter {
-    /// Any, and those of no host.
+    /// All, including those of no host.
     #[default]
     All,
-    /// Those of which any of these holds.
+    /// Those that match any of these.
     Any {
         these: Vec<HostId>,
         /// Of no host.
         none: bool,
-        /// Of a host that is none of these.
+        /// Of a host other than these.
         other_than: Option<Vec<HostId>>,
     },
 }
@@ -46,7 +46,7 @@ pub enum HostFilter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventPage {
     pub events: Vec<Event>,
-    /// All that the query takes.
+    /// All that match the query.
     pub total: usize,
     /// The same by severity, in the order of `Severity::NAMES`.
     pub(crate) by_severity: [usize; Severity::NAMES.len()],
@@ -72,7 +72,7 @@ struct Entry {
     infra_env: u32,
     severity: u8,
     category: u8,
-    /// A damaged one has its place and is never shown.
+    /// A damaged one keeps its place and is never shown.
     readable: bool,
 }
 
@@ -82,7 +82,7 @@ impl Entry {
     }
 }
 
-/// Identifiers by number: a hundred thousand events speak of a few. Number 0 is none.
+/// Identifiers by number: a hundred thousand events name few. Number 0 is none.
 #[derive(Debug, Default)]
 struct Ids {
     numbers: BTreeMap<Uuid, u32>,
@@ -95,13 +95,13 @@ impl Ids {
         *self.numbers.entry(id).or_insert(next)
     }
 
-    /// None for one that no event names.
+    /// `None` for one that no event names.
     fn find(&self, id: Uuid) -> Option<u32> {
         self.numbers.get(&id).copied()
     }
 }
 
-/// What a query asks of an entry.
+/// The conditions of a query on an entry.
 struct Wanted {
     cluster: Option<u32>,
     infra_env: Option<u32>,
@@ -117,12 +117,12 @@ impl Journal {
         self.first.saturating_add(u64::try_from(self.entries.len()).unwrap_or(u64::MAX))
     }
 
-    /// Starts anew before an event with this number.
+    /// Restarts before an event with this number.
     pub(super) fn begin_at(&mut self, sequence: u64) {
         *self = Self { first: sequence, ..Self::default() };
     }
 
-    /// The events that make way for these where a cluster, or an infra-env without one, keeps at most `max`: its oldest.
+    /// The oldest events that these replace where a cluster, or an infra-env without one, stores at most `max`.
     pub(super) fn crowded_out(&self, events: &[Event], max: usize) -> Vec<u64> {
         let mut added: BTreeMap<u32, usize> = BTreeMap::new();
         for event in events {
@@ -148,7 +148,7 @@ impl Journal {
         }
     }
 
-    /// Adds the next event; `None` stands for one that can't be read. Keeps at most `max`.
+    /// Adds the next event; `None` for an unreadable one. Stores at most `max`.
     pub(super) fn push(&mut self, event: Option<&Event>, max: usize) {
         let entry = event.map_or(
             Entry { time: 0, cluster: 0, host: 0, infra_env: 0, severity: 0, category: 0, readable: false },
@@ -184,7 +184,7 @@ impl Journal {
             .filter(|(_, entry)| wanted.takes(entry))
             .map(|(sequence, entry)| (entry.time, sequence, entry.severity))
             .collect();
-        // Nearly in order already: most are told when they happen.
+        // Nearly in order already: most are reported when they happen.
         order::sort(&mut found);
         if query.descending {
             found.reverse();

@@ -1,4 +1,4 @@
-//! What records are called, in every table.
+//! The keys of records, for every table.
 
 use super::error::StoreError;
 use super::layout::{CLUSTERS, EVENTS, HOSTS, INFRA_ENVS};
@@ -18,7 +18,7 @@ pub(super) enum RowKey {
 pub(super) type Row = (RowKey, Vec<u8>);
 
 impl RowKey {
-    /// What it is sealed as.
+    /// The kind it is encrypted under.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Cluster(_) => "cluster",
@@ -28,7 +28,7 @@ impl RowKey {
         }
     }
 
-    /// What it is sealed as, and shown by.
+    /// The name it is encrypted under and shown by.
     pub(super) fn name(self) -> String {
         match self {
             Self::Cluster(id) | Self::InfraEnv(id) | Self::Host(_, id) => Uuid::from_u128(id).to_string(),
@@ -36,7 +36,7 @@ impl RowKey {
         }
     }
 
-    /// As bytes: a letter, then numbers, the greatest byte first.
+    /// As bytes: a letter, then big-endian numbers.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         match self {
             Self::Cluster(id) => [b"c".as_slice(), &id.to_be_bytes()].concat(),
@@ -60,7 +60,7 @@ impl RowKey {
         })
     }
 
-    /// Makes the tables that are not there.
+    /// Creates missing tables.
     pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), StoreError> {
         transaction.open_table(CLUSTERS)?;
         transaction.open_table(INFRA_ENVS)?;
@@ -80,14 +80,14 @@ impl RowKey {
     }
 }
 
-/// What is done with a record.
+/// A function applied to each record.
 pub(super) type Visit<'a> = dyn FnMut(RowKey, &[u8]) -> Result<(), StoreError> + 'a;
 
-/// What records of each table are called.
+/// The kind of each table's records.
 pub(super) const KINDS: [&str; 4] = ["cluster", "infra-env", "host", "event"];
 
-/// Every record, table by table. A table that can't be read to its end is named in `broken`, and so is one that is missing: each store
-/// has all of them, and a name may be damaged.
+/// Every record, table by table. `broken` lists tables that can't be read to the end or are missing: each store has all tables, and
+/// a name may be damaged.
 pub(super) fn walk(
     transaction: &ReadTransaction,
     each: &mut Visit,
@@ -115,7 +115,7 @@ pub(super) fn walk_table(
             for row in table.iter()? {
                 let (key, value) = row?;
                 let key = $key(key.value());
-                // A damaged table may lead anywhere, again and again.
+                // A damaged table may contain a loop.
                 if last.is_some_and(|last| last >= key) || seen >= count {
                     return Err(StoreError::Order(kind));
                 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// Version of the layout below; a file of another version is refused.
 pub(super) const FORMAT: u64 = 2;
-/// The same layout without sealed records: it is read and converted.
+/// The same layout with unencrypted records: it is read and converted.
 pub(super) const PLAIN_FORMAT: u64 = 1;
 /// Small, since all records are in memory.
 pub(super) const CACHE_BYTES: usize = 16 << 20;

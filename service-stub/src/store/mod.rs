@@ -1,9 +1,8 @@
-//! Records on disk: one redb file, and the rule that a change is on disk before anybody is told of it.
+//! Records on disk: one redb file, and the rule that a change is on disk before it is acknowledged.
 //!
-//! Readers take the current [`Model`] and never wait for the disk. A writer works on a clone of what is to come next; its
-//! changes are committed with a sync, and only then become current and are answered. Writers work one at a time; what
-//! several of them changed while a sync was under way is committed together by the next. One process has the store: the
-//! file is locked while it is open.
+//! Readers take the current [`Model`] and never wait for the disk. A writer works on a clone of the next model; its changes are
+//! committed with a sync, and only then become current and are acknowledged. Writers work one at a time; what several of them
+//! changed during a sync is committed together by the next. One process has the store: the file is locked while it is open.
 
 pub mod backup;
 mod change;
@@ -52,15 +51,15 @@ use uuid::Uuid;
 
 /// Older events are dropped: a host that loops must not fill the disk.
 const MAX_EVENTS: usize = 100_000;
-/// Numbers between two events that are kept.
+/// Largest gap between the numbers of two stored events.
 const MAX_EVENTS_GAP: u64 = 100_000;
-/// The same of one cluster: it must not drive out those of the others.
+/// The same for one cluster, which must not displace the events of others.
 const MAX_EVENTS_OF_CLUSTER: usize = 20_000;
 
 /// The open store.
 pub struct Store {
     file: DatabaseFile,
-    /// A commit failed, and nobody knows how much of it is on disk: the next one writes everything.
+    /// A commit failed, and it is unknown how much of it is on disk: the next one writes everything.
     behind: AtomicBool,
     seal: Seal,
     directory: PathBuf,
@@ -80,20 +79,20 @@ pub struct Store {
 struct Queue {
     /// The records as they will be.
     next: Arc<Model>,
-    /// What the next commit is to write.
+    /// What the next commit will write.
     batch: Batch,
     /// What a writer is committing.
     committing: Option<Outcome>,
 }
 
-/// How a commit ended, once it has.
+/// The result of a commit, once it ended.
 type Outcome = Arc<OnceLock<Result<(), Arc<StoreError>>>>;
 
-/// What is written together.
+/// Changes written together.
 #[derive(Default)]
 struct Batch {
     touched: Touched,
-    /// Shared by all whose changes are in it.
+    /// Shared by all writers with changes in it.
     outcome: Outcome,
 }
 
@@ -118,17 +117,17 @@ impl Store {
         Ok(store)
     }
 
-    /// What was lost when it was opened, or may be.
+    /// What was lost, or may have been, when it was opened.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// Changes leave so much of the file system free from now on; those that remove something are made all the same.
+    /// From now on changes must leave this much of the file system free; those that remove something are exempt.
     pub(crate) fn leave_free(&self, bytes: u64) {
         self.free_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Where uploaded files may be kept.
+    /// Where uploaded files may be stored.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -138,18 +137,18 @@ impl Store {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What changes are counted as. A change is counted when it is made, though its commit may still fail.
+    /// Metrics of changes. A change is counted when made, although its commit may still fail.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
-    /// Changes with every commit, for who wants to know at once.
+    /// Changes with every commit, for those that wait for it.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Makes a change: what `work` did is on disk when this returns, or nothing of it is anywhere. What it saw is on disk
-    /// as well, so that no answer tells of a change that a crash could take back.
+    /// Makes a change: when this returns, all that `work` did is on disk, or none of it is anywhere. All that it read is on disk
+    /// too, so that no answer shows a change that a crash could undo.
     pub fn change<T, E: From<StoreError>>(
         &self,
         request_id: &str,
@@ -171,7 +170,7 @@ impl Store {
         self.settle(queue).map_err(|error| StoreError::Commit(error).into()).and(result)
     }
 
-    /// Waits until all that is in the queue is on disk; whoever finds nobody at it commits it for all.
+    /// Waits until the whole queue is on disk; the first waiter commits it for all.
     fn settle<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> Result<(), Arc<StoreError>> {
         let outcome = match &queue.committing {
             _ if !queue.batch.touched.is_empty() => queue.batch.outcome.clone(),
@@ -199,7 +198,7 @@ impl Store {
                     self.changes.send_modify(|count| *count = count.wrapping_add(1));
                 }
                 Err(error) => {
-                    // What came meanwhile builds on what is not there.
+                    // Changes made meanwhile build on the failed ones.
                     let late = std::mem::take(&mut queue.batch);
                     queue.next = self.model();
                     drop(late.outcome.set(Err(error.clone())));
@@ -218,13 +217,13 @@ impl Store {
         };
         match &written {
             Ok(()) if behind => {
-                tracing::info!("the store takes changes again");
+                tracing::info!("the store accepts changes again");
                 self.behind.store(false, Ordering::Release);
             }
             Ok(()) => {}
             Err(error) => {
                 if !behind {
-                    tracing::error!(?error, "the store takes no changes; each is refused until one can be written");
+                    tracing::error!(?error, "the store cannot be written: changes are refused until a write succeeds");
                 }
                 self.behind.store(true, Ordering::Release);
                 self.file.close();
@@ -233,7 +232,7 @@ impl Store {
         written
     }
 
-    /// Writes what is touched; with `anew`, in the place of all that is there.
+    /// Writes what changed; with `anew`, it replaces everything.
     fn write(&self, touched: &Touched, model: &Model, anew: bool) -> Result<(), StoreError> {
         let (next_event, crowded_out) = {
             let journal = self.journal.read().unwrap_or_else(PoisonError::into_inner);
@@ -288,12 +287,12 @@ impl Store {
         Ok(())
     }
 
-    /// When hosts were last heard of.
+    /// When hosts last polled.
     pub fn presences(&self) -> &Presences {
         &self.presences
     }
 
-    /// Writes when hosts were heard of since the last time, and forgets hosts that are gone.
+    /// Writes the polls of hosts since the last call, and forgets deleted hosts.
     pub(crate) fn save_presence(&self) -> Result<(), StoreError> {
         room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed))?;
         let model = self.model();
@@ -321,15 +320,15 @@ impl Store {
         Ok(())
     }
 
-    /// The events that a query takes. A damaged one is logged and left out: it must not hide the others.
+    /// The events that match a query. A damaged one is logged and left out: it must not hide the others.
     pub fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        // The table first: what the journal then names beyond it is left for the next reader.
+        // The table first: events that the journal has beyond it are left for the next reader.
         let transaction = self.file.begin_read()?;
         let table = transaction.open_table(EVENTS)?;
         let read = |sequence: u64| -> Result<Option<Event>, StoreError> {
             let Some(value) = table.get(sequence)? else { return Ok(None) };
             let event = self.decode("event", &sequence, value.value());
-            Ok(event.inspect_err(|error| tracing::warn!(sequence, ?error, "an event is left out of a list")).ok())
+            Ok(event.inspect_err(|error| tracing::warn!(sequence, ?error, "omitting a damaged event from a list")).ok())
         };
         let found = self.journal.read().unwrap_or_else(PoisonError::into_inner).find(query);
         let mut page = EventPage::default();
@@ -352,12 +351,12 @@ impl Store {
         Ok(page)
     }
 
-    /// Reads everything; a damaged record is left out, and named.
+    /// Reads everything; a damaged record is left out and listed.
     fn load(&self, path: &Path) -> Result<Vec<Damage>, StoreError> {
         let mut damage = Vec::new();
         let mut read = 0_u64;
         let mut skip = |kind: &'static str, key: String, error: StoreError| {
-            tracing::error!(kind, key, ?error, "a damaged record is left out");
+            tracing::error!(kind, key, ?error, "ignoring a damaged record");
             damage.push(Damage { kind, key, reason: chain(&error) });
         };
         let transaction = self.file.begin_write()?;
@@ -367,7 +366,7 @@ impl Store {
             match found {
                 Some(FORMAT) => {}
                 Some(PLAIN_FORMAT) => {
-                    tracing::info!(path = %path.display(), "sealing the records of an earlier version");
+                    tracing::info!(path = %path.display(), "encrypting the records of an earlier version");
                     self.seal_all(&transaction)?;
                     meta.insert("format", FORMAT)?;
                 }
@@ -412,7 +411,7 @@ impl Store {
             let mut journal = self.journal.write().unwrap_or_else(PoisonError::into_inner);
             for row in transaction.open_table(EVENTS)?.iter()? {
                 let (sequence, value) = row?;
-                // Those that made way for others left gaps; a gap longer than all is where a table begins.
+                // Replaced events left gaps; a gap longer than the maximum is the start of a table.
                 match sequence.value().checked_sub(journal.next()) {
                     Some(gap) if gap < MAX_EVENTS_GAP && journal.next() > 0 => {
                         (0..gap).for_each(|_| journal.push(None, MAX_EVENTS))
@@ -431,7 +430,7 @@ impl Store {
                 }
             }
             let records = clusters.len() + infra_envs.len() + hosts.len();
-            // Not one of them opens: it is the key that is wrong.
+            // None of them opens, so the key is wrong.
             if records == 0 && read == 0 && damage.iter().any(|damage| damage.reason == SealError::Foreign.to_string())
             {
                 return Err(SealError::Foreign.into());
@@ -449,7 +448,7 @@ impl Store {
     }
 }
 
-// Where panics unwind, as in tests, one left whole values behind: they are replaced, never edited in place.
+// If panics unwind, as in tests, a panic left complete values: they are replaced, never edited in place.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Opening a store: what may begin empty, and what becomes of a damaged one.
+//! Opening a store: when it may start empty, and how a damaged one is salvaged.
 
 use super::Store;
 use super::error::StoreError;
@@ -18,25 +18,25 @@ use std::{
     time::Duration,
 };
 
-/// What a service that has records has beside them.
+/// Files that exist only beside a store with records.
 const BESIDE: [&str; 6] = [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests"];
 
 /// For the largest stores on the slowest disks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
-/// What the process that looks writes once it has the database open.
+/// What the inspecting process writes once it has opened the database.
 const OPENED: &[u8] = b"opened\n";
 
-/// How a store's file is.
+/// The condition of a store's file.
 pub(super) enum Health {
     /// Every page is as it was written.
     Good,
-    /// There is nothing in it yet.
+    /// It is still empty.
     New,
-    /// Something is wrong with it; whether it can be opened at all.
+    /// It is damaged; whether it can be opened at all.
     Damaged(bool, String),
 }
 
-/// What looking at it comes to, as the process that looked reports it.
+/// The result of an inspection, as the inspecting process reports it.
 #[derive(Serialize, Deserialize)]
 enum Look {
     /// Another process has it.
@@ -48,16 +48,16 @@ enum Look {
 }
 
 impl Store {
-    /// Opens the store in `directory`, making it when it isn't there (mode 0700: it holds pull secrets).
+    /// Opens the store in `directory`, creating it if missing (mode 0700: it holds pull secrets).
     ///
-    /// Records are sealed with a key beside it, made when there is none.
+    /// Records are encrypted with a key beside it, created if missing.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_sealed(directory, None)
     }
 
-    /// The same with the key in another file, which can lie where a copy of the directory doesn't reach.
+    /// The same with the key in another file, which can be outside of copies of the directory.
     ///
-    /// A damaged store is kept under another name, and what can be read of it is put in its place.
+    /// A damaged store is renamed and replaced by what can be read of it.
     pub(crate) fn open_sealed(directory: &Path, key: Option<&Path>) -> Result<Self, StoreError> {
         let at = |source| StoreError::Directory { path: directory.into(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
@@ -68,7 +68,7 @@ impl Store {
             refuse_beside(directory, &path, "is empty", &BESIDE)?;
             begin(&path)?;
         }
-        let seal = key.map_or_else(|| Seal::keep(directory), Seal::read)?;
+        let seal = key.map_or_else(|| Seal::load_or_create(directory), Seal::read)?;
         let mut damage = Vec::new();
         if let Health::Damaged(is_open, reason) = health {
             damage = rescue(&path, is_open, reason, &seal)?;
@@ -102,8 +102,8 @@ pub(super) fn open_file(path: &Path) -> Result<Database, StoreError> {
     })
 }
 
-/// A store that is not there, or is empty, is where a service began; but not beside what only one with records makes. A key that
-/// signs tokens may be there first.
+/// A missing or empty store is a new service's, unless files exist that only a service with records creates. A key that signs
+/// tokens may exist first.
 fn refuse_lost(directory: &Path, path: &Path) -> Result<(), StoreError> {
     match path.metadata() {
         Ok(found) if found.len() > 0 => Ok(()),
@@ -121,9 +121,9 @@ fn refuse_beside(directory: &Path, path: &Path, state: &'static str, names: &[&s
     if beside.is_empty() { Ok(()) } else { Err(StoreError::Lost { path: path.into(), state, beside }) }
 }
 
-/// Looks at every page. A store that is in use is told by an error.
+/// Inspects every page. A store in use gives an error.
 ///
-/// The library panics at some damage: another process looks, and what it finds good will not end this one.
+/// The library panics at some damage, so another process inspects it: what that finds good will not end this one.
 pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
     create(path)?;
     let looked = attempt(PATIENCE, |out| {
@@ -146,11 +146,11 @@ pub(super) fn inspect(path: &Path) -> Result<Health, StoreError> {
     Ok(match serde_json::from_slice(output).unwrap_or_else(failed) {
         Look::Locked => return Err(StoreError::Locked { path: path.into() }),
         Look::Failed(reason) => Health::Damaged(is_open, reason),
-        Look::Opened(false, _) => Health::Damaged(true, "its pages are not as they were written".to_owned()),
+        Look::Opened(false, _) => Health::Damaged(true, "page checksums are wrong".to_owned()),
         Look::Opened(true, tables) if tables.iter().any(|table| table == META.name()) => Health::Good,
         Look::Opened(true, tables) if tables.is_empty() => Health::New,
         Look::Opened(true, tables) => {
-            let reason = format!("it is the database of another program, with the tables {}", tables.join(", "));
+            let reason = format!("it is another program's database, with the tables {}", tables.join(", "));
             return Err(StoreError::Unreadable { path: path.into(), reason });
         }
     })
@@ -163,7 +163,7 @@ fn look(mut database: Database) -> Result<Look, StoreError> {
     Ok(Look::Opened(is_good, tables))
 }
 
-/// Marks it as a store before there is a key beside it: an empty one beside a key is then one that lost its records.
+/// Marks it as a store before its key exists: an empty store beside a key then means lost records.
 fn begin(path: &Path) -> Result<(), StoreError> {
     let database = open_file(path)?;
     let transaction = database.begin_write()?;
@@ -172,7 +172,7 @@ fn begin(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Puts a store of all that can be read in the place of a damaged one.
+/// Replaces a damaged store by one of all that can be read.
 fn rescue(path: &Path, is_open: bool, reason: String, seal: &Seal) -> Result<Vec<Damage>, StoreError> {
     let found = salvage::salvage(path, is_open, seal)?;
     if found.rows.is_empty() {
@@ -183,11 +183,11 @@ fn rescue(path: &Path, is_open: bool, reason: String, seal: &Seal) -> Result<Vec
     let mut damage = vec![Damage {
         kind: "file",
         key: path.display().to_string(),
-        reason: format!("{reason}; {records} records were read, and the file is kept as {}", old.display()),
+        reason: format!("{reason}; {records} records were recovered, and the damaged file is now {}", old.display()),
     }];
     damage.extend(found.damage);
     for damage in &damage {
-        tracing::error!(kind = damage.kind, key = damage.key, reason = damage.reason, "the store is damaged");
+        tracing::error!(kind = damage.kind, key = damage.key, reason = damage.reason, "the store was damaged");
     }
     Ok(damage)
 }

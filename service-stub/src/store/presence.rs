@@ -20,7 +20,7 @@ impl Presences {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a host polled. It is written to disk later: a poll does not cause a write.
+    /// Records that a host polled. Written to disk later: a poll does not cause a write.
     pub fn note(&self, host: HostKey, presence: Presence) {
         let mut table = self.lock();
         table.by_host.insert(host, presence);
@@ -40,7 +40,7 @@ impl Presences {
         self.lock().by_host.insert(host, presence);
     }
 
-    /// Forgets hosts that are gone and returns the rows to write.
+    /// Forgets deleted hosts and returns the rows to write.
     pub(super) fn take_unsaved(&self, exists: impl Fn(&HostKey) -> bool) -> Vec<(HostKey, Option<Presence>)> {
         let mut table = self.lock();
         table.by_host.retain(|host, _| exists(host));

@@ -1,4 +1,4 @@
-//! Records as they are stored: documents, sealed.
+//! Records as they are stored: encrypted documents.
 
 use super::Store;
 use super::error::StoreError;
@@ -36,7 +36,7 @@ impl Store {
         serde_json::from_slice(&document).map_err(|source| StoreError::Record { kind, key, source })
     }
 
-    /// Seals what an earlier version wrote. Pages that held it before may keep it until they are used again.
+    /// Encrypts what an earlier version wrote. Old pages may hold the plain text until they are reused.
     pub(super) fn seal_all(&self, transaction: &WriteTransaction) -> Result<(), StoreError> {
         for (kind, table) in [("cluster", CLUSTERS), ("infra-env", INFRA_ENVS)] {
             let mut table = transaction.open_table(table)?;

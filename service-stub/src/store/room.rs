@@ -1,11 +1,11 @@
-//! Room on the disk: what is left must let the store grow.
+//! Free space on the disk: enough must remain for the store to grow.
 
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 
-/// The file system is as full as it may get.
+/// The file system is too full to write.
 #[derive(Debug, thiserror::Error)]
-#[error("the service has {free} bytes left on its disk and keeps {needed}")]
+#[error("the service's disk has {free} bytes free, fewer than the reserve of {needed}")]
 pub struct NoRoom {
     /// A directory on it.
     pub(crate) path: PathBuf,
@@ -15,7 +15,7 @@ pub struct NoRoom {
     pub(crate) needed: u64,
 }
 
-/// Refuses to write where less than `needed` bytes are free. Where that can't be known, writing shows it.
+/// Refuses to write if less than `needed` bytes are free. If that is unknown, the write itself will show it.
 pub(crate) fn check(directory: &Path, needed: u64) -> Result<(), NoRoom> {
     let Some(free) =
         statvfs(directory).ok().map(|status| status.blocks_available().saturating_mul(status.fragment_size()))
@@ -25,6 +25,6 @@ pub(crate) fn check(directory: &Path, needed: u64) -> Result<(), NoRoom> {
     if free >= needed {
         return Ok(());
     }
-    tracing::error!(free, needed, directory = %directory.display(), "nothing is written: the file system is full");
+    tracing::error!(free, needed, directory = %directory.display(), "the file system is full: refusing to write");
     Err(NoRoom { path: directory.into(), free, needed })
 }

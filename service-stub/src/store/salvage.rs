@@ -1,8 +1,8 @@
-//! What can be had of a damaged store.
+//! Recovers records from a damaged store.
 //!
-//! Its trees are walked as far as they lead. Where they lead nowhere the file is searched for leaf pages, whose records are sealed:
-//! what opens with the key is what was once written there. Several versions of a record may be found so, of which the newest
-//! counts, and records that were deleted. Layout of a leaf page: <https://github.com/cberner/redb/blob/master/docs/design.md>.
+//! Its trees are walked as far as possible. Where a tree is broken the file is searched for leaf pages, whose records are encrypted:
+//! whatever the key decrypts was once written there. This may find several versions of a record, of which the newest counts, and
+//! deleted records. Layout of a leaf page: <https://github.com/cberner/redb/blob/master/docs/design.md>.
 
 use super::error::StoreError;
 use super::key::{KINDS, Row, RowKey, walk_table};
@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Pages begin at multiples of it.
+/// Pages start at multiples of it.
 const PAGE_BYTES: u64 = 4096;
 const LEAF: u8 = 1;
 /// A leaf of small records has a few hundred.
@@ -28,10 +28,10 @@ const MAX_ENTRIES: usize = 1024;
 /// A longer record is not one of ours.
 const MAX_LEAF_BYTES: usize = 256 << 20;
 
-/// Something that was lost, or may be.
+/// Something that was lost, or may have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Which kind of record, or the file.
+    /// The kind of record, or the file.
     pub(crate) kind: &'static str,
     pub(crate) key: String,
     pub(crate) reason: String,
@@ -50,15 +50,15 @@ pub(super) struct Salvaged {
     pub(super) damage: Vec<Damage>,
 }
 
-/// Reads all that can be read; `is_open` says whether the file can even be opened as a database.
+/// Reads all that can be read; `is_open` says whether the file opens as a database.
 pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvaged, StoreError> {
     let mut found = Salvaged::default();
     let mut damaged = BTreeSet::new();
-    // Tables that must be searched for.
+    // Tables to search the file for.
     let mut broken = BTreeSet::from(KINDS);
     for kind in KINDS.into_iter().filter(|_| is_open) {
         let (rows, is_read) = read_table(path, kind)?;
-        // One flipped bit can make a full table an empty one.
+        // One flipped bit can make a full table look empty.
         let is_whole = is_read && !rows.is_empty();
         for (key, value) in rows {
             match seal.open(key.kind(), &key.name(), &value) {
@@ -83,19 +83,17 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
         found.damage.push(Damage {
             kind: "file",
             key: path.display().to_string(),
-            reason: format!(
-                "{added} records were found outside of its trees: they may be older versions, or deleted ones"
-            ),
+            reason: format!("{added} records were found outside its trees: they may be outdated or deleted"),
         });
     }
     let lost = damaged.into_iter().filter(|key| !found.rows.contains_key(key));
     let lost: Vec<Damage> =
-        lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "its bytes are damaged".into() }).collect();
+        lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "it cannot be decrypted".into() }).collect();
     found.damage.extend(lost);
     Ok(found)
 }
 
-/// The records of a table, and whether that is all of them. Another process reads them: the library may panic at what is damaged.
+/// The records of a table, and whether that is all of them. Another process reads them: the library may panic at damage.
 fn read_table(path: &Path, kind: &'static str) -> Result<(Vec<Row>, bool), StoreError> {
     let read = attempt(PATIENCE, |out| {
         let database = open_file(path).map_err(io::Error::other)?;
@@ -126,7 +124,7 @@ fn next_row(bytes: &[u8]) -> Option<(Row, &[u8])> {
     Some(((RowKey::from_bytes(key)?, value.to_vec()), rest))
 }
 
-/// Each record by when it was changed last, and those that don't open.
+/// Each record by its last change, and those that can't be decrypted.
 type Search = (BTreeMap<RowKey, (String, Vec<u8>)>, BTreeSet<RowKey>);
 
 fn search(path: &Path, seal: &Seal) -> io::Result<Search> {
@@ -148,7 +146,7 @@ fn search(path: &Path, seal: &Seal) -> io::Result<Search> {
     Ok((good, bad))
 }
 
-/// When it was changed last. Times are written so that their order is that of their letters.
+/// When it was last changed. Times sort as text.
 fn version(document: &[u8]) -> String {
     let document: Value = serde_json::from_slice(document).unwrap_or_default();
     let times = ["cluster", "host", "infra_env"].iter().filter_map(|part| document[part]["updated_at"].as_str());
@@ -158,7 +156,7 @@ fn version(document: &[u8]) -> String {
 /// The sealed records of a page, if it is a leaf of one of our tables.
 fn leaf(file: &File, offset: u64, len: u64, seal: &Seal) -> io::Result<Vec<Row>> {
     let mut head = [0; 4];
-    // The last page of a file that was cut off may still have records.
+    // The last page of a truncated file may still have records.
     if len - offset < 4 {
         return Ok(Vec::new());
     }
@@ -176,11 +174,11 @@ fn leaf(file: &File, offset: u64, len: u64, seal: &Seal) -> io::Result<Vec<Row>>
         .map(|end| usize::try_from(u32::from_le_bytes([end[0], end[1], end[2], end[3]])).unwrap_or(usize::MAX))
         .collect();
     let left = usize::try_from(len - offset).unwrap_or(usize::MAX).min(MAX_LEAF_BYTES);
-    // One of them may be damaged and point anywhere.
+    // A damaged offset may point anywhere.
     let last = ends.iter().copied().filter(|end| *end <= left).max().unwrap_or(0);
     let mut page = vec![0; last];
     file.read_exact_at(&mut page, offset)?;
-    // Which table it is of is told by the width of its keys, and that by what opens.
+    // The width of the keys tells the table; which records decrypt tells the width.
     let mut likely = Vec::new();
     for width in [16, 32, 8] {
         let keys_at = 4 + 4 * count;
@@ -204,7 +202,7 @@ fn leaf(file: &File, offset: u64, len: u64, seal: &Seal) -> io::Result<Vec<Row>>
     Ok(likely)
 }
 
-/// A record under each name it may have.
+/// A record under each possible name.
 fn named(key: &[u8], value: &[u8]) -> Vec<Row> {
     let number = |bytes: &[u8]| bytes.try_into().ok().map(u128::from_le_bytes);
     let names = match key.len() {
@@ -215,7 +213,7 @@ fn named(key: &[u8], value: &[u8]) -> Vec<Row> {
     names.unwrap_or_default().into_iter().map(|name| (name, value.to_vec())).collect()
 }
 
-/// A new store of these records at `path`, which must not be there.
+/// A new store of these records at `path`, which must not exist.
 pub(super) fn build(path: &Path, rows: &mut dyn Iterator<Item = Result<Row, StoreError>>) -> Result<(), StoreError> {
     const AT_ONCE: usize = 1000;
     let database = Database::builder()
@@ -246,7 +244,7 @@ pub(super) fn build(path: &Path, rows: &mut dyn Iterator<Item = Result<Row, Stor
     Ok(())
 }
 
-/// Puts a new store in the place of a damaged one, which is kept under the name that is returned.
+/// Replaces a damaged store by a new one; returns the new name of the damaged one.
 pub(super) fn replace(path: &Path, rows: BTreeMap<RowKey, Vec<u8>>, aside: &str) -> Result<PathBuf, StoreError> {
     let at = |path: &Path| {
         let path = path.to_owned();

@@ -1,8 +1,8 @@
-//! Records sealed at rest: what a copy of the store's file shows to nobody who hasn't the key.
+//! Encryption of records at rest: a copy of the store's file is unreadable without the key.
 //!
-//! A sealed record is a byte that no JSON document starts with, a nonce, and the document encrypted with AES-256-GCM. What
-//! kind of record it is, and which, is authenticated with it: no record can be put in another's place. Records from before
-//! are plain documents; they are read, and sealed with the next start.
+//! An encrypted record is a byte that no JSON document starts with, a nonce, and the document encrypted with AES-256-GCM. Its
+//! kind and name are authenticated: no record can replace another. Records of earlier versions are plain documents, which are
+//! encrypted at the next start.
 
 use crate::auth::keys::write_new;
 use ring::{
@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Name of the kept key in the state directory.
+/// Name of the stored key in the state directory.
 pub(crate) const FILE: &str = "secrets-key";
 /// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
@@ -32,16 +32,16 @@ pub enum SealError {
     File { path: PathBuf, source: io::Error },
     #[error("{} is not a key for the store: it must be exactly {KEY_BYTES} bytes (head -c {KEY_BYTES} /dev/urandom makes one)", path.display())]
     Key { path: PathBuf },
-    /// The store has records of another key.
+    /// The records are encrypted with another key.
     #[error(
-        "the store was sealed with another key: give that one with --secrets-key, or put it back as {FILE} in the state directory"
+        "the store is encrypted with another key: give it with --secrets-key, or restore it as {FILE} in the state directory"
     )]
     Foreign,
-    #[error("the system gives no random numbers")]
+    #[error("the system has no random numbers")]
     Random,
 }
 
-/// Seals and opens records.
+/// Encrypts and decrypts records.
 pub(crate) struct Seal {
     key: LessSafeKey,
     fingerprint: u64,
@@ -55,7 +55,7 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// With these bytes as its key; none when they are too many or too few.
+    /// With these bytes as its key; `None` if there are too many or too few.
     pub(crate) fn new(key: &[u8]) -> Option<Self> {
         let unbound = UnboundKey::new(&AES_256_GCM, key).ok()?;
         let digest = digest::digest(&digest::SHA256, &[b"key of a store: ", key].concat());
@@ -67,14 +67,14 @@ impl Seal {
     pub(crate) fn read(path: &Path) -> Result<Self, SealError> {
         let at = |source| SealError::File { path: path.into(), source };
         let mut key = Vec::new();
-        // A byte more than there may be, so that a longer file is seen.
+        // One byte more than a key has, to detect a longer file.
         let limit = u64::try_from(KEY_BYTES).unwrap_or(0).saturating_add(1);
         File::open(path).and_then(|file| file.take(limit).read_to_end(&mut key)).map_err(at)?;
         Self::new(&key).ok_or_else(|| SealError::Key { path: path.into() })
     }
 
-    /// With the key in the state directory, making one when there is none (mode 0600).
-    pub(crate) fn keep(directory: &Path) -> Result<Self, SealError> {
+    /// With the key in the state directory, created if missing (mode 0600).
+    pub(crate) fn load_or_create(directory: &Path) -> Result<Self, SealError> {
         let path = directory.join(FILE);
         match Self::read(&path) {
             Err(SealError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -86,7 +86,7 @@ impl Seal {
         Self::new(&key).ok_or(SealError::Key { path })
     }
 
-    /// Seals a document of a record.
+    /// Encrypts a record's document.
     pub(crate) fn seal(&self, kind: &str, key: &str, mut document: Vec<u8>) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
@@ -101,7 +101,7 @@ impl Seal {
         Ok(sealed)
     }
 
-    /// The document of a record; a plain one as it is.
+    /// Decrypts a record's document; returns a plain one as it is.
     pub(crate) fn open(&self, kind: &str, key: &str, record: &[u8]) -> Result<Vec<u8>, SealError> {
         let Some(sealed) = record.strip_prefix(&[SEALED]) else { return Ok(record.to_vec()) };
         let (nonce, document) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::Foreign)?;
@@ -116,7 +116,7 @@ impl Seal {
         Ok(document)
     }
 
-    /// Tells keys apart.
+    /// Identifies the key.
     pub(crate) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -134,18 +134,18 @@ mod tests {
     #[test]
     fn what_is_sealed_is_opened_with_its_key_in_its_place_only() {
         let directory = tempfile::tempdir().unwrap();
-        let seal = Seal::keep(directory.path()).unwrap();
+        let seal = Seal::load_or_create(directory.path()).unwrap();
         let mode = directory.path().join(FILE).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let sealed = seal.seal("cluster", "a", b"{\"pull_secret\":\"hunter2\"}".to_vec()).unwrap();
         assert!(!sealed.windows(7).any(|window| window == b"hunter2"));
-        let again = Seal::keep(directory.path()).unwrap();
+        let again = Seal::load_or_create(directory.path()).unwrap();
         assert_eq!(again.open("cluster", "a", &sealed).unwrap(), b"{\"pull_secret\":\"hunter2\"}");
         assert_eq!(again.open("cluster", "a", b"{}").unwrap(), b"{}", "from before");
         for (kind, key) in [("cluster", "b"), ("host", "a")] {
             assert!(matches!(seal.open(kind, key, &sealed), Err(SealError::Foreign)), "{kind} {key}");
         }
-        let other = Seal::keep(tempfile::tempdir().unwrap().path()).unwrap();
+        let other = Seal::load_or_create(tempfile::tempdir().unwrap().path()).unwrap();
         assert!(other.open("cluster", "a", &sealed).is_err());
         for at in 1..sealed.len() {
             let mut changed = sealed.clone();
@@ -155,7 +155,7 @@ mod tests {
         }
         for bytes in [0, 31, 33] {
             std::fs::write(directory.path().join(FILE), vec![7; bytes]).unwrap();
-            assert!(matches!(Seal::keep(directory.path()), Err(SealError::Key { .. })), "{bytes} bytes");
+            assert!(matches!(Seal::load_or_create(directory.path()), Err(SealError::Key { .. })), "{bytes} bytes");
         }
     }
 }

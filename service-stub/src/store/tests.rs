@@ -25,7 +25,7 @@ fn event(message: &str) -> Event {
 }
 
 #[test]
-fn a_second_opener_is_told_so_and_content_survives() {
+fn a_second_opener_is_refused_and_content_survives() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     let host = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
@@ -298,8 +298,8 @@ fn the_oldest_entries_of_the_journal_go_first() {
     for number in 0..10 {
         journal.push(Some(&event(&number.to_string())), 3);
     }
-    let kept: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
-    assert_eq!((kept, journal.next()), (vec![7, 8, 9], 10));
+    let stored: Vec<u64> = journal.find(&EventQuery::default()).into_iter().map(|(sequence, _)| sequence).collect();
+    assert_eq!((stored, journal.next()), (vec![7, 8, 9], 10));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_loud_cluster_loses_its_own_oldest_events() {
 }
 
 #[test]
-fn gaps_between_events_are_kept_over_a_restart() {
+fn gaps_between_events_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
     for text in ["a", "b", "c"] {

@@ -51,7 +51,7 @@ impl Running {
         super::make(&state_dir)?;
         // The service is to have it; people who look on need not know.
         let quiet = tracing::subscriber::NoSubscriber::default();
-        tracing::subscriber::with_default(quiet, || SigningKey::keep(&state_dir))?;
+        tracing::subscriber::with_default(quiet, || SigningKey::load_or_create(&state_dir))?;
         let log = directory.join("service.log");
         let log_file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&log);
         let log_file = log_file.with_context(|| format!("cannot write {}", log.display()))?;
@@ -107,7 +107,7 @@ impl Running {
 
     /// A session of a user who may do everything.
     pub(super) fn session(&self) -> anyhow::Result<Session> {
-        let key = SigningKey::keep(&self.state_dir)?;
+        let key = SigningKey::load_or_create(&self.state_dir)?;
         let exp = Some(Timestamp::now().unix_seconds().saturating_add(TOKEN_S));
         let claims = Claims { auth_scheme: Scheme::UserAuth, exp, ..Claims::default() };
         let token = token::sign(&key, &claims).context("the system gives no random numbers")?;

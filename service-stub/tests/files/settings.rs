@@ -262,7 +262,7 @@ fn features_that_exclude_each_other_are_refused_and_chosen_operators_are_monitor
 }
 
 #[test]
-fn manifests_are_kept_and_given_to_the_controller() {
+fn manifests_are_stored_and_given_to_the_controller() {
     let files = tempfile::tempdir().unwrap();
     for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
         std::fs::write(files.path().join(name), r#"{"ignition":{"version":"3.2.0"}}"#).unwrap();

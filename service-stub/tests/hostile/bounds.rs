@@ -104,7 +104,7 @@ fn who_does_not_take_his_download_gives_its_place_back() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn one_connection_too_many_gets_503() {
     let limits = Limits { connections: 20, header: ms(1500), ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
     let mut working = connect(&running);

@@ -37,7 +37,7 @@ fn marked(text: &[u8], mark: &str) -> bool {
 }
 
 #[test]
-fn no_secret_is_told_logged_or_left_in_the_store() {
+fn no_secret_is_shown_logged_or_left_in_the_store() {
     let log = Log::default();
     // The log of everything in this process; other tests have other secrets.
     tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(log.clone()).init();

@@ -17,7 +17,7 @@ fn client(running: &Running, trusts: bool) -> api::Client {
 }
 
 #[test]
-fn hosts_are_told_whom_to_trust_and_nobody_else_does() {
+fn only_hosts_are_given_the_ca_to_trust() {
     let files = tempfile::tempdir().unwrap();
     let live = files.path().join("live.iso");
     iso::write(&live);

@@ -98,7 +98,7 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
         let path = scratch.path().join("cut");
         fs::write(&path, &cut[..len]).unwrap();
         let refused = backup::restore(&scratch.path().join("from-cut"), &path, false).unwrap_err().to_string();
-        assert!(refused.contains("not a whole backup"), "{refused}");
+        assert!(refused.contains("not a complete backup"), "{refused}");
         assert!(!scratch.path().join("from-cut").exists(), "nothing is written");
     }
     let mut flipped = cut.clone();

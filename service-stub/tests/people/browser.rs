@@ -182,7 +182,7 @@ fn a_person_installs_a_rack_in_a_browser() {
     browser.sees("Infra-envs");
     browser.screenshot(&pictures, "overview");
     browser.follow("#clusters td a");
-    browser.sees("stand in the way");
+    browser.sees("block the installation");
     browser.sees(HOSTILE);
     assert_eq!(browser.evaluate("document.images.length"), 0);
     let id = world.machines[0].id;

@@ -70,7 +70,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     let shown = printed(&world, &["cluster", "show", "edge"]);
     assert!(shown.contains("Domain              edge.example.com\n"), "{shown}");
     assert!(shown.contains("Machine networks    10.0.0.0/24\n"), "{shown}");
-    assert!(shown.contains("In the way of cluster:\n  failure"), "{shown}");
+    assert!(shown.contains("Blocking cluster:\n  failure"), "{shown}");
     let list = printed(&world, &["cluster", "list"]);
     assert!(list.starts_with("NAME  ID        STATUS"), "{list}");
     assert_eq!(list.lines().count(), 3, "{list}");
@@ -78,7 +78,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().as_array().unwrap().len(), 2);
     printed(&world, &["cluster", "delete", "edge"]);
     let gone = landfall(&world, &["cluster", "show", "edge"]).unwrap_err();
-    assert!(gone.starts_with("there is no cluster 'edge'") && gone.contains("there is rack ("), "{gone}");
+    assert!(gone.starts_with("no cluster has the name 'edge'") && gone.contains("known: rack ("), "{gone}");
 
     // The service's reason is told as it is.
     let refused = landfall(&world, &["cluster", "install", "rack"]).unwrap_err();
@@ -120,12 +120,12 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
 }
 
 #[test]
-fn what_people_get_wrong_is_told() {
+fn mistakes_of_users_are_named() {
     let world = World::new(1, 0);
     let secret = landfall(&world, &["cluster", "set", "rack", "pull_secret={\"auths\":{}}"]).unwrap_err();
     assert!(secret.contains("write pull_secret=@FILE") && !secret.contains("auths"), "{secret}");
     let nobody = landfall(&world, &["host", "show", "nobody"]).unwrap_err();
-    assert_eq!(nobody, "there is no host 'nobody' (neither a name nor the start of an id): there is none at all");
+    assert_eq!(nobody, "no host has the name 'nobody' or an id that starts with it: there are none");
     let address = printed(&world, &["infra-env", "iso", "rack", "--show-url"]);
     assert!(address.starts_with(&world.running.url) && address.ends_with(".iso\n"), "{address}");
     // This service has no ISO to give.

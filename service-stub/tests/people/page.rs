@@ -44,7 +44,7 @@ fn pages_show_what_there_is() {
     world.discover_all();
     let html = page(&world, &cluster);
     assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;") && !html.contains("<img"), "{html}");
-    assert!(html.contains("stand in the way"), "{html}");
+    assert!(html.contains("block the installation"), "{html}");
     let host = page(&world, &host_path(&world, &world.machines[0]));
     assert!(host.contains("Disk is removable") && host.contains("2 GiB"), "{host}");
     assert!(!host.contains("<img"), "{host}");
@@ -105,7 +105,7 @@ fn actions_are_asked_for_and_taken_from_here_only() {
 }
 
 #[test]
-fn an_open_page_is_told_of_changes_and_ends_with_the_service() {
+fn an_open_page_is_notified_of_changes_and_ends_with_the_service() {
     let world = World::new(1, 1);
     let address = world.running.url.strip_prefix("http://").unwrap().to_owned();
     let mut stream = TcpStream::connect(&address).unwrap();

@@ -27,7 +27,7 @@ fn event_texts(world: &World, name: &str) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn everything_a_host_may_be_set_to_is_kept_and_shown() {
+fn every_setting_of_a_host_is_stored_and_shown() {
     let world = World::new(1, 1);
     world.discover_all();
     let all = json!({
@@ -101,15 +101,15 @@ fn settings_that_do_not_fit_are_refused() {
             409,
             "more than one disk",
         ),
-        (json!({"machine_config_pool_name": "../master"}), 400, "'../master' is not a name of a pool"),
+        (json!({"machine_config_pool_name": "../master"}), 400, "'../master' is not a pool name"),
         (json!({"ignition_endpoint_token": "a\nb"}), 400, "ignition_endpoint_token: the value"),
         (
             json!({"ignition_endpoint_http_headers": [{"key": "a b", "value": "c"}]}),
             400,
-            "'a b' is not a name of an HTTP header",
+            "'a b' is not an HTTP header name",
         ),
-        (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is not a key of a label"),
-        (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is not a value of a label"),
+        (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is not a label key"),
+        (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is not a label value"),
         (json!({"node_labels": [{"key": "a"}]}), 400, "node_labels.0.value in body is required"),
         (json!({"fencing_credentials": {"address": "a"}}), 501, "fencing_credentials"),
         (json!({"fancy": 1}), 400, "unknown field \"fancy\""),
@@ -121,7 +121,7 @@ fn settings_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn checks_that_turn_are_told() {
+fn checks_that_change_are_reported() {
     let mut world = World::new(1, 1);
     world.discover_all();
     let id = world.machines[0].id;
@@ -168,7 +168,7 @@ fn checks_that_turn_are_told() {
 }
 
 #[test]
-fn a_role_that_is_worked_out_is_told_and_one_that_is_set_is_not() {
+fn a_computed_role_is_reported_and_a_set_one_is_not() {
     let world = World::new(2, 3);
     world.discover_all();
     let roles = event_texts(&world, "host_role_updated");
@@ -195,7 +195,7 @@ fn a_role_that_is_worked_out_is_told_and_one_that_is_set_is_not() {
 }
 
 #[test]
-fn requirements_are_told_beforehand() {
+fn requirements_are_reported_beforehand() {
     let world = World::new(3, 1);
     let preflight = world.running.get(&format!("{API}/v2/clusters/{}/preflight-requirements", world.cluster.id));
     let of = |cpus: u64, ram: u64, latency: f64, loss: f64| {

@@ -58,7 +58,7 @@ impl Namespace {
         run("ip", &format!("-n {} {arguments}", self.0))
     }
 
-    /// Runs `work` on a thread of its own inside this namespace.
+    /// Runs `work` on a separate thread inside this namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         in_namespace(&self.0, work)
     }
@@ -70,7 +70,7 @@ pub fn enter_for_good(namespace: &str) {
     assert_isolated();
 }
 
-/// Runs `work` on a thread of its own inside.
+/// Runs `work` on a separate thread inside.
 pub fn in_namespace<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let inside = scope.spawn(|| {
@@ -132,7 +132,7 @@ impl Segment {
         self.switch.ip("link set br0 type bridge group_fwd_mask 0x4000");
     }
 
-    /// Makes the switch hand frames for `ens3` of `host` to everybody, as one does that has not learned where it is.
+    /// Makes the switch flood frames for `ens3` of `host`, like one that has not learned its port.
     pub fn flood_frames_to(&self, host: &Host) {
         self.switch.ip(&format!("link set ens-{}-3 type bridge_slave learning off fdb_flush", host.name));
     }
@@ -227,7 +227,7 @@ pub fn peak_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A test of this program run again as a process of its own inside the namespace of a host. Killed when dropped.
+/// A test of this program, run again as a separate process inside a host's namespace. Killed when dropped.
 pub struct Again(Option<Child>);
 
 impl Again {

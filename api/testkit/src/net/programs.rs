@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// Where the packages lie; `None`, with the reason printed, where nobody has unpacked them.
+/// Where the packages are; `None`, with the reason printed, if they are not unpacked.
 pub fn packages() -> Option<PathBuf> {
     packages_of("servers")
 }
@@ -31,7 +31,7 @@ pub fn packages_of(group: &str) -> Option<PathBuf> {
 
 /// A program of the packages in a namespace of ours, with its libraries found; arguments are the caller's to add.
 ///
-/// `ip netns exec` gives it a mount namespace of its own, where /etc/netns/NAME covers /etc.
+/// `ip netns exec` gives it its own mount namespace, where /etc/netns/NAME covers /etc.
 pub fn command(packages: &Path, namespace: &Namespace, program: &str) -> Command {
     let mut command = Command::new("ip");
     let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|name| packages.join(name));

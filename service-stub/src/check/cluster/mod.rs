@@ -21,7 +21,7 @@ pub(crate) struct Context<'a> {
     pub(crate) machine_networks: &'a [Cidr],
     /// Clocks of the hosts at their last polls, Unix seconds.
     pub(crate) clocks: &'a [i64],
-    /// The user gave manifests of his own.
+    /// The user added manifests.
     pub(crate) has_manifests: bool,
     /// It gets a control plane, which needs a majority of its nodes.
     pub(crate) with_control_plane: bool,
@@ -29,13 +29,13 @@ pub(crate) struct Context<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
-    /// The user must still say something.
+    /// A user's setting is missing.
     Input,
-    /// The same, about virtual addresses.
+    /// The same, for virtual addresses.
     Vips,
     /// Not ready yet.
     Ready,
-    /// Nothing: it is told, no more.
+    /// Nothing: it is only shown.
     Nothing,
 }
 
@@ -116,7 +116,7 @@ impl Findings {
     }
 }
 
-/// Runs every check; those that are waived hold nothing back.
+/// Runs every check; waived ones block nothing.
 pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
     let run = |check: &Check| {
         let (status, message) = waived.verdict(check.id).unwrap_or_else(|| (check.run)(context));
@@ -165,7 +165,7 @@ fn sufficient_masters(context: &Context) -> Verdict {
     })
 }
 
-/// Oracle's cloud wants manifests of its own; of the others nobody here knows anything.
+/// Oracle's cloud needs its own manifests; nothing is known about other platforms.
 fn platform_requirements(context: &Context) -> Verdict {
     let platform = context.record.cluster.platform.as_ref().filter(|platform| platform.kind == "external");
     let oracle = platform.is_some_and(|platform| platform.external["platform_name"] == "oci");
@@ -174,7 +174,7 @@ fn platform_requirements(context: &Context) -> Verdict {
     })
 }
 
-/// By what the hosts said of their time when they polled last: polls at different moments count as well, as published.
+/// Compares the hosts' clocks at their last polls, even if these were at different times, as published.
 fn clocks_agree(context: &Context) -> Verdict {
     let (least, most) = (context.clocks.iter().min(), context.clocks.iter().max());
     let apart = least.zip(most).map_or(0, |(least, most)| most.saturating_sub(*least));

@@ -265,7 +265,7 @@ pub(super) fn same_families(context: &Context) -> Verdict {
     })
 }
 
-/// Bits of a host's share of the cluster network, where nobody says otherwise (docs/compatibility.md#cluster-validations).
+/// Default prefix of a host's share of the cluster network (docs/compatibility.md#cluster-validations).
 pub(crate) const DEFAULT_HOST_PREFIX_V4: u32 = 23;
 /// The same of IPv6.
 pub(crate) const DEFAULT_HOST_PREFIX_V6: u32 = 64;
@@ -293,7 +293,7 @@ pub(super) fn type_valid(context: &Context) -> Verdict {
     success("The cluster has a valid network type")
 }
 
-/// A network plug-in of another maker comes with manifests of its own.
+/// A third-party network plug-in comes with its own manifests.
 pub(super) fn custom_manifests(context: &Context) -> Verdict {
     let kind = &context.record.cluster.network_type;
     if context.record.has_bundled_network() {

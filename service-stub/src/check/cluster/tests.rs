@@ -275,12 +275,12 @@ fn what_is_switched_off_holds_nothing_back() {
     let mut setup = setup();
     setup.clocks = vec![0, 1000];
     let names = || ["ntp-server-configured".to_owned()].into();
-    let told = |waived: Waived| {
+    let outcome = |waived: Waived| {
         let findings = setup.findings(waived);
         let status = findings.iter().find(|finding| finding.id == "ntp-server-configured").unwrap().status;
         (status, findings.for_state().installable)
     };
-    assert_eq!(told(Waived::default()), (Failure, false));
-    assert_eq!(told(Waived { ignored: names(), ..Waived::default() }), (Failure, true));
-    assert_eq!(told(Waived { disabled: names(), ..Waived::default() }), (Disabled, true));
+    assert_eq!(outcome(Waived::default()), (Failure, false));
+    assert_eq!(outcome(Waived { ignored: names(), ..Waived::default() }), (Failure, true));
+    assert_eq!(outcome(Waived { disabled: names(), ..Waived::default() }), (Disabled, true));
 }

@@ -88,7 +88,7 @@ pub(crate) fn valid_hostname(name: &str) -> bool {
 
 pub(super) fn hostname_valid(context: &Context) -> Option<Verdict> {
     let Some(name) = context.inventory().and_then(|_| context.record.hostname()) else {
-        return Some((Status::Failure, "The host has not told its name yet".to_owned()));
+        return Some((Status::Failure, "The host has not reported its name yet".to_owned()));
     };
     verdict(valid_hostname(name), format!("Hostname {name} is allowed"), || {
         format!(

@@ -17,29 +17,29 @@ use super::{Finding, OPERATORS, Status, Verdict, Waived, to_json};
 use crate::state::{HostChecks, InventoryState, Outcome};
 use api::HostStage;
 
-/// What a failing check keeps a host from.
+/// What a failing check blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
-    /// Being heard of at all.
+    /// Counting as connected.
     Presence,
-    /// Being heard of with its root file system.
+    /// Counting as connected with its root file system.
     Media,
-    /// Being discovered: without an inventory the other checks have nothing to say.
+    /// Discovery: without an inventory the other checks do not apply.
     Inventory,
-    /// The same, for one that was cut down to nothing.
+    /// The same, for an inventory truncated to nothing.
     Truncation,
-    /// Being of any use.
+    /// Any use.
     Hardware,
-    /// Being judged: the user must say a network first.
+    /// Validation: a network must be set first.
     MachineNetwork,
-    /// Being of use on vSphere.
+    /// Use on vSphere.
     VsphereDisk,
-    /// Being installed in its role.
+    /// Installation in its role.
     Role,
-    /// Being prepared.
+    /// Preparation.
     DiskSpeed,
     Images,
-    /// Nothing: it is told, no more.
+    /// Nothing: it is only shown.
     Nothing,
 }
 
@@ -49,7 +49,7 @@ struct Check {
     gate: Gate,
     /// Also for a host without a cluster.
     unbound: bool,
-    /// None where it has nothing to say: it passes and is not listed.
+    /// `None` if it does not apply: it passes and is not listed.
     run: fn(&Context) -> Option<Verdict>,
 }
 
@@ -153,12 +153,12 @@ impl Findings {
             min_hardware: self.failures(Gate::Hardware),
             vsphere_disk_uuid: self.failures(Gate::VsphereDisk),
             machine_cidr: self.failures(Gate::MachineNetwork),
-            // A disk that was found too bad is so for good, or until somebody has it measured again.
+            // A disk found too slow stays so until it is measured again.
             sufficient: [self.failures(Gate::Role), self.failures(Gate::DiskSpeed)].concat(),
             disk_speed: outcome(Gate::DiskSpeed),
             images: outcome(Gate::Images),
             preparation: [self.failures(Gate::DiskSpeed), self.failures(Gate::Images)].concat(),
-            // Which cluster's rules it will have to follow is not known yet: neither is whose clock.
+            // Its future cluster is unknown, so its rules and clock are too.
             unbound: self.failures_where(|id, gate| gate == Gate::Hardware || id == "hostname-valid"),
         }
     }
@@ -174,7 +174,7 @@ impl Findings {
     }
 }
 
-/// Runs every check that applies; those that are waived hold nothing back.
+/// Runs every check that applies; waived ones block nothing.
 pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
     let applies = |check: &&Check| check.unbound || context.cluster.is_some();
     let run = |check: &Check| {
@@ -188,7 +188,7 @@ pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
     Findings { all, with_operators: context.cluster.is_some(), waived }
 }
 
-/// What cannot be asked any more of a host that has rebooted.
+/// Checks that a host can't answer after its reboot.
 fn skipped(id: &str, stage: Option<HostStage>) -> bool {
     match id {
         "connected" | "media-connected" | "ntp-synced" | "time-synced-between-host-and-service" => {

@@ -16,7 +16,7 @@ const SERVICE_AHEAD: i64 = 20 * 60;
 /// The host's clock may be ahead of the service's by this much, seconds.
 const HOST_AHEAD: i64 = 60 * 60;
 
-/// Heard of lately. From the reboot on nobody polls, so nothing is expected. A service that was down counts from its start.
+/// Whether it polled recently. After the reboot no polls are expected. Time before the service's start does not count.
 pub(crate) fn connected(record: &HostRecord, presence: Presence, now: Timestamp, started: Timestamp) -> bool {
     let limit = match record.host.bootstrap {
         true => limits::BOOTSTRAP_DISCONNECTED_AFTER,
@@ -25,7 +25,7 @@ pub(crate) fn connected(record: &HostRecord, presence: Presence, now: Timestamp,
     rebooted(record.stage()) || now.seconds_since(presence.checked_in_at.max(started)) < limit
 }
 
-/// From here on nobody polls.
+/// From here on the host does not poll.
 pub(super) fn rebooted(stage: Option<HostStage>) -> bool {
     use HostStage as S;
     matches!(stage, Some(S::Rebooting | S::WaitingForIgnition | S::Configuring | S::Joined | S::Done))
@@ -39,7 +39,7 @@ pub(super) fn connected_check(context: &Context) -> Option<Verdict> {
 
 pub(super) fn time_synced(context: &Context) -> Option<Verdict> {
     if context.presence.clock == 0 {
-        return pending("The host has not told its time yet");
+        return pending("The host has not reported its time yet");
     }
     let service_ahead = context.presence.checked_in_at.unix_seconds().saturating_sub(context.presence.clock);
     verdict((-HOST_AHEAD..=SERVICE_AHEAD).contains(&service_ahead), "Host clock is synchronized with service", || {

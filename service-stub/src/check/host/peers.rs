@@ -135,13 +135,13 @@ pub(super) fn no_collisions(context: &Context) -> Option<Verdict> {
     }
     let own = &context.record.facts().addresses;
     let collisions = context.shared.collisions.iter().filter(|(address, _)| own.contains(address));
-    let told: Vec<String> = collisions
+    let texts: Vec<String> = collisions
         .map(|(address, macs)| {
             let macs: Vec<&str> = macs.iter().map(String::as_str).collect();
             format!("{address} is answered for by {}", macs.join(" and "))
         })
         .collect();
-    verdict(told.is_empty(), found, || {
-        format!("Addresses of this host are used by others as well: {}", told.join("; "))
+    verdict(texts.is_empty(), found, || {
+        format!("Addresses of this host are used by others as well: {}", texts.join("; "))
     })
 }

@@ -187,7 +187,7 @@ fn presence() {
         ("time-synced-between-host-and-service", |s| s.presence.clock = NOW - 1201, Some((Failure, "The host's clock is 1201 s behind the service's: set both by NTP"))),
         ("time-synced-between-host-and-service", |s| s.presence.clock = NOW + 3600, Some((Success, "Host clock is synchronized with service"))),
         ("time-synced-between-host-and-service", |s| s.presence.clock = NOW + 3601, Some((Failure, "The host's clock is 3601 s ahead of the service's: set both by NTP"))),
-        ("time-synced-between-host-and-service", |s| s.presence.clock = 0, Some((Pending, "The host has not told its time yet"))),
+        ("time-synced-between-host-and-service", |s| s.presence.clock = 0, Some((Pending, "The host has not reported its time yet"))),
         ("time-synced-between-host-and-service", |s| s.at_stage(HostStage::Joined), None),
         ("ntp-synced", |_| {}, None),
         ("ntp-synced", |s| s.keep("ntp_sources", &json!([{"source_state": "unreachable"}, {"source_state": "synced"}])), Some((Success, "Host NTP is synced"))),
@@ -233,7 +233,7 @@ fn hardware() {
         ("hostname-unique", |s| { s.shared.names.insert("node-1".into(), 2); }, Some((Failure, "Hostname node-1 is also that of 1 other host(s) of the cluster: give the host another name"))),
         ("hostname-valid", |_| {}, Some((Success, "Hostname node-1 is allowed"))),
         ("hostname-valid", |s| part(s, "/hostname", json!("localhost")), Some((Failure, "Hostname localhost is not allowed: use lower-case letters, digits, hyphens and dots, at most 63, not localhost"))),
-        ("hostname-valid", |s| { s.record.host.requested_hostname = "a".into(); no_inventory(s) }, Some((Failure, "The host has not told its name yet"))),
+        ("hostname-valid", |s| { s.record.host.requested_hostname = "a".into(); no_inventory(s) }, Some((Failure, "The host has not reported its name yet"))),
         ("compatible-with-cluster-platform", |_| {}, Some((Success, "Host is compatible with cluster platform baremetal"))),
         ("compatible-with-cluster-platform", |s| s.cluster().cluster.platform = None, Some((Pending, "The platform of the cluster is not set"))),
         ("compatible-with-cluster-platform", |s| s.cluster().cluster.platform.as_mut().unwrap().kind = "vsphere".into(), Some((Failure, "Host is not compatible with cluster platform vsphere: its maker is 'QEMU'"))),
@@ -314,10 +314,10 @@ fn networks() {
     ]);
     let mut setup = setup();
     let nic = |name: &str, v4: &str, v6: &str| json!({"name": name, "ipv4_addresses": [v4], "ipv6_addresses": [v6]});
-    let mut told = |nics: Value| { part(&mut setup, "/interfaces", nics); setup.found("non-overlapping-subnets").unwrap() };
+    let mut verdict = |nics: Value| { part(&mut setup, "/interfaces", nics); setup.found("non-overlapping-subnets").unwrap() };
     let apart = (Success, "Host subnets are not overlapping".to_owned());
-    assert_eq!(told(json!([nic("a", "10.0.0.1/24", "fd00::1/64"), nic("b", "10.0.1.1/24", "fd00::2/64")])), apart, "the cluster has no IPv6");
-    let both = told(json!([nic("a", "10.0.0.1/24", "fe80::1/64"), nic("b", "10.0.0.2/25", "fe80::2/64")]));
+    assert_eq!(verdict(json!([nic("a", "10.0.0.1/24", "fd00::1/64"), nic("b", "10.0.1.1/24", "fd00::2/64")])), apart, "the cluster has no IPv6");
+    let both = verdict(json!([nic("a", "10.0.0.1/24", "fe80::1/64"), nic("b", "10.0.0.2/25", "fe80::2/64")]));
     assert_eq!(both, (Failure, "Networks of the host overlap: 10.0.0.0/24 of a and 10.0.0.0/25 of b: give its interfaces networks of their own".to_owned()));
 }
 
@@ -410,15 +410,15 @@ fn what_is_switched_off_is_not_looked_at_and_what_is_ignored_is() {
     let mut setup = setup();
     part(&mut setup, "/cpu/count", json!(3));
     let names = || BTreeSet::from(["has-cpu-cores-for-role".to_owned()]);
-    let told = |waived: Waived| {
+    let outcome = |waived: Waived| {
         let findings = setup.findings(waived);
         let found = findings.iter().find(|finding| finding.id == "has-cpu-cores-for-role").unwrap().clone();
         (found.status, found.message, findings.for_state().sufficient.is_empty())
     };
     let failure = "Role master needs 4 CPU cores, the host has 3".to_owned();
-    assert_eq!(told(Waived::default()), (Failure, failure.clone(), false));
-    assert_eq!(told(Waived { ignored: names(), ..Waived::default() }), (Failure, failure, true));
-    let disabled = told(Waived { disabled: names(), ..Waived::default() });
+    assert_eq!(outcome(Waived::default()), (Failure, failure.clone(), false));
+    assert_eq!(outcome(Waived { ignored: names(), ..Waived::default() }), (Failure, failure, true));
+    let disabled = outcome(Waived { disabled: names(), ..Waived::default() });
     assert_eq!(disabled, (Disabled, "Validation disabled by configuration".to_owned(), true));
 }
 

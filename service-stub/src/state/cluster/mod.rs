@@ -47,7 +47,7 @@ impl Machine for Clusters {
     type Effect = Effect;
 }
 
-/// What sets a cluster going.
+/// A trigger of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The user starts the installation.
@@ -75,7 +75,7 @@ pub enum Effect {
     Clear,
     /// Become a cluster that hosts are added to.
     AddHosts,
-    /// The preparation came to an end.
+    /// The preparation ended.
     Prepared,
     PreparationFailed,
     /// A single node's own address is that of the API and of ingress.
@@ -100,7 +100,7 @@ pub enum Effect {
     TellDegraded,
 }
 
-/// How the preparation of an installation stands.
+/// The state of an installation's preparation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Preparation {
@@ -190,7 +190,7 @@ pub struct Facts {
     pub(crate) olm_timeout: i64,
     /// The finalizing stage is flagged as timed out.
     pub(crate) stage_flagged: bool,
-    /// Nobody finalizes, or who does has finished: configuration and operators are there.
+    /// No controller finalizes, or it has finished: configuration and operators are complete.
     pub(crate) finalized: bool,
     /// OLM operators that failed.
     pub(crate) failed_operators: Vec<String>,

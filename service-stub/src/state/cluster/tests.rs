@@ -198,14 +198,14 @@ fn finalizing_stages_have_their_limits() {
 }
 
 #[test]
-fn workers_that_did_not_join_are_told() {
+fn workers_that_did_not_join_are_reported() {
     let info = |hosts: &[(HostState, HostRole)]| step(T::Refresh, S::Finalizing, &self::hosts(hosts)).unwrap().info;
     assert_eq!(info(&[(H::Installed, M)]).as_deref(), Some(info::INSTALLED));
     assert_eq!(info(&[(H::Installed, M), (H::Error, W)]).as_deref(), Some(info::WITHOUT_WORKERS));
 }
 
 #[test]
-fn what_took_too_long_is_told_with_its_limit() {
+fn what_took_too_long_is_named_with_its_limit() {
     let late = |change: &dyn Fn(&mut Facts)| {
         let mut facts = Facts { finalizing_stage: Some(F::ClusterOperators), ..hosts(&[(H::Installed, M)]) };
         facts.in_finalizing_stage = 100 * 3600;

@@ -60,7 +60,7 @@ impl Machine for Hosts {
     type Effect = Effect;
 }
 
-/// What sets a host going.
+/// A trigger of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Register,
@@ -158,7 +158,7 @@ pub(crate) struct Facts {
     pub(crate) stage_flagged: bool,
     /// The connection is flagged as timed out.
     pub(crate) connection_flagged: bool,
-    /// What its checks say.
+    /// The findings of its checks.
     pub(crate) checks: HostChecks,
     /// Its installation disk.
     pub(crate) disk: DiskNames,

@@ -23,7 +23,7 @@ const DAY1: C = DAY2.not();
 const DONE: C = C::new("stage Done", |f| f.stage == Some(HostStage::Done));
 const CONN: C = C::new("connected", Facts::connected);
 const NOT_CONN: C = CONN.not();
-const HEARD: C = C::new("heard of lately", |f| f.checks.connected);
+const HEARD: C = C::new("heard from recently", |f| f.checks.connected);
 const NOT_HEARD: C = HEARD.not();
 const ROLE: C = C::new("role decided", |f| f.role_set);
 const PREPARING: C = C::new("cluster preparing", |f| f.cluster == Some(ClusterState::PreparingForInstallation));
