@@ -56,7 +56,7 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     fs::write(path, text).with_context(failed)
 }
 
-/// One page for each command with a name of its own; the version on each is this program's.
+/// One page for each command with its own name; the version on each is this program's.
 fn pages(command: Command) -> Vec<Man> {
     // Help is an option of each page already.
     let mut command = command.disable_help_subcommand(true);

@@ -5,6 +5,7 @@
 mod commands;
 mod material;
 mod page;
+mod wording;
 
 use commands::Checker;
 use page::{Block, Kind};

@@ -85,7 +85,7 @@ impl Swagger {
             other => panic!("{at}: a type of schema that is not known here: {other}"),
         };
         if !fits {
-            return faults.push(format!("{at}: {value} is no {kind}"));
+            return faults.push(format!("{at}: {value} is not of type {kind}"));
         }
         if let Some(texts) = schema["enum"].as_array().filter(|texts| !texts.contains(value)) {
             faults.push(format!("{at}: {value} is not one of {texts:?}"));
@@ -99,7 +99,7 @@ impl Swagger {
             _ => true,
         };
         if !has_format {
-            faults.push(format!("{at}: {value} is no {}", schema["format"]));
+            faults.push(format!("{at}: {value} is not in format {}", schema["format"]));
         }
         for (bound, above) in [("minimum", false), ("maximum", true)] {
             if let (Some(bound), Some(number)) = (schema[bound].as_f64(), value.as_f64())

@@ -99,7 +99,7 @@ fn what_is_not_as_published_is_found() {
     let found = definitions.faults("cluster", &bad);
     for part in [
         "cluster.id: \"x\" is no",
-        "cluster.name: 7 is no string",
+        "cluster.name: 7 is not of type string",
         "cluster.made_up: not described",
         "cluster.status: \"asleep\" is not one of",
         "cluster.href: required and absent",
