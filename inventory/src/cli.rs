@@ -38,12 +38,12 @@ pub struct Inventory {
     /// deaddead-dead-dead-dead-deaddeaddead.
     #[arg(long, conflicts_with_all = ["pretty", "output_max_size", "disk_min_size", "gpu_config_file"])]
     host_id: bool,
-    /// Leave out disks until the JSON fits; 0 is no limit
+    /// Leave out disks until the JSON fits; 0: no limit
     ///
     /// Ineligible disks are left out first. `truncation` in the output says if others were left out too.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     output_max_size: u64,
-    /// Leave out smaller disks; 0 is no limit
+    /// Leave out smaller disks; 0: no limit
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     disk_min_size: u64,
     /// Which PCI functions count as graphics or accelerators: YAML with the lists classes, vendors and models

@@ -17,7 +17,7 @@ use crate::service::{Service, Settings};
 use crate::state::document;
 use crate::steps::options::StepOptions;
 use crate::store::{self, Store, StoreError};
-use crate::{logs, server};
+use crate::{logs, media_probe, server};
 use anyhow::{Context, bail};
 use kernel::supervise::{Supervised, supervise};
 use netcheck::image::registries::Registries;
@@ -338,6 +338,11 @@ impl Serve {
             }
             None => None,
         };
+        for path in &self.images {
+            if let Some(fault) = media_probe::fault(path).with_context(|| format!("cannot read {}", path.display()))? {
+                bail!("--image {} cannot be installed: {fault}", path.display());
+            }
+        }
         let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
         let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
         let listen = |at| server::listen(at).with_context(|| format!("cannot listen on {at}"));

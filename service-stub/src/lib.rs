@@ -56,6 +56,7 @@ mod logs;
 mod machine_networks;
 mod manifest_files;
 pub mod media;
+mod media_probe;
 mod metrics;
 pub mod model;
 mod net;

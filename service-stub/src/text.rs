@@ -20,6 +20,12 @@ pub(crate) fn plain(text: &str) -> String {
     text.trim().chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
+/// The same with the spaces it begins with.
+pub(crate) fn plain_end(text: &str) -> String {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    format!("{}{}", &text[..indent], plain(&text[indent..]))
+}
+
 /// An error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

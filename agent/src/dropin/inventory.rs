@@ -11,8 +11,8 @@ use ::inventory::Limits;
 pub(super) fn flags(dry: Vec<Flag>) -> Vec<Flag> {
     let own = [
         Flag::text("gpu-config-file", "", "Which PCI functions count as graphics or accelerators: a YAML file"),
-        Flag::int("output-max-size", 0, "Leave out disks until the output has no more bytes than this; 0 is no limit"),
-        Flag::int("disk-min-size", 0, "Leave out disks with fewer bytes than this; 0 is no limit"),
+        Flag::int("output-max-size", 0, "Leave out disks until the output has no more bytes than this; 0: no limit"),
+        Flag::int("disk-min-size", 0, "Leave out disks with fewer bytes than this; 0: no limit"),
     ];
     own.into_iter().chain(super::common_flags(dry)).collect()
 }

@@ -4,12 +4,12 @@ use anyhow::ensure;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 /// Asks a person. A script is not asked: it says what it means.
-pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
+pub(crate) fn confirm(yes: bool, question: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stderr());
     if yes || !io::stdin().is_terminal() || !output.is_terminal() {
         return Ok(());
     }
-    write!(output, "{question} Type yes to continue: ")?;
+    write!(output, "{} Type yes to continue: ", question()?)?;
     output.flush()?;
     ensure!(is_yes(&mut input)?, "nothing was changed");
     Ok(())

@@ -1,8 +1,8 @@
 //! `landfall cluster`.
 
-use super::{Console, Reach, Session, display_name, download, fields, read_small, table};
+use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, host_name, read_small, table};
 use super::{cluster_show, wait};
-use crate::text::{at, number_at};
+use crate::text::{at, number_at, plain};
 use api::endpoint::{
     CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
     DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, REGISTER_CLUSTER,
@@ -69,6 +69,9 @@ enum Command {
         /// Maximum time to wait: 90m, 2h, 45s
         #[arg(long, value_name = "TIME", default_value = "90m", value_parser = wait::duration, requires = "wait")]
         timeout: Duration,
+        /// Do not ask, on a terminal
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Cancel the installation; the hosts stay as they are
     Cancel {
@@ -84,6 +87,9 @@ enum Command {
     Delete {
         /// Name or id
         cluster: String,
+        /// Do not ask, on a terminal
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Print user, password and console URL of the installed cluster
     Credentials {
@@ -211,6 +217,14 @@ impl Cluster {
                 }
             }
             Command::Create(create) => {
+                let all = session.list(&LIST_CLUSTERS.at(&[]))?;
+                if let Some(other) = all.iter().find(|other| display_name(other) == create.name) {
+                    anyhow::bail!(
+                        "cluster '{}' exists ({}): give another name, or delete it with `landfall cluster delete`",
+                        create.name,
+                        at(other, "/id")
+                    );
+                }
                 let document = session.client.send(&REGISTER_CLUSTER.at(&[]), Some(&create.document()?))?;
                 done(&session, console, &document, "created")?;
             }
@@ -221,7 +235,13 @@ impl Cluster {
                 let document = session.client.send(&target, Some(&Value::Object(changes)))?;
                 done(&session, console, &document, "changed")?;
             }
-            Command::Install { cluster, wait, timeout } => {
+            Command::Install { cluster, wait, timeout, yes } => {
+                confirm(yes, || {
+                    let document = session.client.document(&GET_CLUSTER.at(&[&session.cluster_id(&cluster)?]))?;
+                    let hosts = document.get("hosts").and_then(Value::as_array).into_iter().flatten().map(host_name);
+                    let hosts = plain(&hosts.collect::<Vec<_>>().join(", "));
+                    Ok(format!("The installation disks of {hosts} are overwritten."))
+                })?;
                 let document = act(&cluster, &INSTALL_CLUSTER)?;
                 if wait {
                     let id = at(&document, "/id").to_owned();
@@ -231,8 +251,9 @@ impl Cluster {
             }
             Command::Cancel { cluster } => done(&session, console, &act(&cluster, &CANCEL_INSTALLATION)?, "cancelled")?,
             Command::Reset { cluster } => done(&session, console, &act(&cluster, &RESET_CLUSTER)?, "reset")?,
-            Command::Delete { cluster } => {
+            Command::Delete { cluster, yes } => {
                 let id = session.cluster_id(&cluster)?;
+                confirm(yes, || Ok(format!("Cluster {} is deleted with its hosts and their logs.", plain(&cluster))))?;
                 session.client.send(&DEREGISTER_CLUSTER.at(&[&id]), None)?;
                 if !session.json {
                     console.say(format!("cluster {id} deleted"))?;
@@ -285,7 +306,7 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
         return console.json(document);
     }
     let (name, id, status) = (display_name(document), at(document, "/id"), at(document, "/status"));
-    console.say(crate::text::plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
+    console.say(plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
 }
 
 fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {

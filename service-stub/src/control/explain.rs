@@ -27,19 +27,22 @@ pub(crate) fn explain(error: anyhow::Error) -> anyhow::Error {
 }
 
 fn unreached(url: &str, source: &(dyn Error + 'static)) -> String {
-    let mut causes = std::iter::successors(Some(source), |cause| cause.source());
-    if causes.clone().any(is_unknown_issuer) {
+    if causes(source).any(is_unknown_issuer) {
         return format!(
             "{url} has a certificate of an unknown authority: --cacert FILE names the authority, which `landfall serve --tls \
              self-signed` stores as tls-ca.pem in its state directory"
         );
     }
-    if causes.any(is_refused) {
+    if causes(source).any(is_refused) {
         return format!(
             "no service listens at {url}: is `landfall serve` running there? --url and LANDFALL_URL name another address"
         );
     }
     format!("no reply from {url}: {}", crate::text::chain(source))
+}
+
+fn causes<'a>(source: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(source), |cause: &&'a (dyn Error + 'static)| (*cause).source())
 }
 
 fn is_refused(cause: &(dyn Error + 'static)) -> bool {

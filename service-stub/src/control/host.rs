@@ -1,8 +1,8 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session, cluster_show, download, fields, host_name, host_show, host_target, inventory, read_small,
-    table,
+    Console, Reach, Session, ask::confirm, cluster_show, download, fields, host_name, host_show, host_target,
+    inventory, read_small, table,
 };
 use crate::text::{at, plain};
 use anyhow::Context;
@@ -115,6 +115,9 @@ enum Command {
     Delete {
         /// Name or id
         host: String,
+        /// Do not ask, on a terminal
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -195,8 +198,9 @@ impl Host {
                 let changed = session.client.send(&host_target(&host, &UPDATE_INSTALLER_ARGS), Some(&body))?;
                 done(&session, console, &changed, "changed")?;
             }
-            Command::Delete { host } => {
+            Command::Delete { host, yes } => {
                 let host = find(&host)?;
+                confirm(yes, || Ok(plain(&format!("Host {} is deleted with its logs.", host_name(&host)))))?;
                 session.client.send(&host_target(&host, &DEREGISTER_HOST), None)?;
                 if !session.json {
                     console.say(plain(&format!("host {} ({}) deleted", host_name(&host), at(&host, "/id"))))?;

@@ -1,6 +1,6 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, display_name, download, fields, read_small, table};
+use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, read_small, table};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
@@ -65,6 +65,9 @@ enum Command {
     Delete {
         /// Name or id
         infra_env: String,
+        /// Do not ask, on a terminal
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -153,8 +156,9 @@ impl InfraEnv {
                     }
                 }
             }
-            Command::Delete { infra_env } => {
+            Command::Delete { infra_env, yes } => {
                 let id = session.infra_env_id(&infra_env)?;
+                confirm(yes, || Ok(format!("Infra-env {} is deleted.", plain(&infra_env))))?;
                 session.client.send(&DEREGISTER_INFRA_ENV.at(&[&id]), None)?;
                 if !session.json {
                     console.say(format!("infra-env {id} deleted"))?;

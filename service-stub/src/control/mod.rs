@@ -1,9 +1,12 @@
 //! `landfall cluster`, `infra-env`, `host`, `event` and `wait`: clients of our service or the real one.
 
+mod ask;
 pub mod cluster;
 mod cluster_show;
+pub(crate) mod culprit;
 pub(crate) mod download;
 pub mod event;
+mod explain;
 mod fields;
 pub mod host;
 mod host_show;
@@ -64,7 +67,7 @@ impl Console<'_> {
         let terminal = io::stdout().is_terminal();
         let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
         let mut out = io::stdout().lock();
-        let done = work(&mut Console { out: &mut out, width })?;
+        let done = work(&mut Console { out: &mut out, width }).map_err(explain::explain)?;
         out.flush()?;
         Ok(done)
     }

@@ -1,6 +1,6 @@
 //! `landfall wait`: waits until a cluster reaches a goal, or cannot reach it any more.
 
-use super::{Console, Reach, Session, display_name, host_name};
+use super::{Console, Reach, Session, culprit::culprits, display_name, host_name};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -228,7 +228,15 @@ pub fn follow(
     drop(end);
     match session.json {
         true => console.json(&last)?,
-        false => console.say(text::plain(&format!("cluster {} {how}", display_name(&last))))?,
+        false => {
+            console.say(text::plain(&format!("cluster {} {how}", display_name(&last))))?;
+            if code != ExitCode::SUCCESS {
+                culprits(&last).iter().try_for_each(|line| console.say(line))?;
+            }
+            if code == ExitCode::from(EXIT_FAILED) {
+                console.say(text::plain_end(&format!("  logs: landfall cluster logs {}", display_name(&last))))?;
+            }
+        }
     }
     Ok(code)
 }

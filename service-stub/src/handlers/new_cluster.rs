@@ -370,6 +370,12 @@ fn release(
     let asked = &params.openshift_version;
     let image = params.ocp_release_image.clone().filter(|image| !image.is_empty());
     let Some(catalogue) = catalogue else {
+        if version::Version::parse(asked).is_none() {
+            return Err(format!(
+                "Openshift version {asked} for CPU architecture {architecture} is not supported: it is not a version such as 4.22 \
+                 or 4.22.3"
+            ));
+        }
         return Ok(ChosenRelease { version: asked.clone(), architecture: architecture.to_owned(), image });
     };
     if !matches!(architecture, MULTI | DEFAULT_ARCHITECTURE)

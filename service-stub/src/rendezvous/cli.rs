@@ -67,6 +67,8 @@ impl RendezvousArgs {
                 false => lines(&rendezvous).iter().map(|line| format!("{line}\n")).collect(),
             };
             std::io::stdout().write_all(text.as_bytes())?;
+            let unknown = rendezvous.rack.warnings.len();
+            anyhow::ensure!(unknown == 0, "{unknown} settings of the plan are not understood: see its warnings");
             return Ok(Outcome::Done);
         }
         for warning in &rack.warnings {

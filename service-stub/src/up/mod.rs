@@ -12,7 +12,7 @@ mod service;
 mod stick;
 mod stored;
 
-use crate::control::{Console, Session, host_name, on_interrupt};
+use crate::control::{Console, Session, culprit::culprits, host_name, on_interrupt};
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
 use anyhow::{Context, bail, ensure};
@@ -337,11 +337,7 @@ fn follow(
 /// Which host failed and why, and where to look next.
 fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
     let mut lines = vec![format!("the installation ended: {}", text::plain(at(cluster, "/status_info")))];
-    for host in hosts(cluster) {
-        if matches!(at(host, "/status"), "error" | "cancelled") {
-            lines.push(format!("  {}: {}", host_name(host), text::plain(at(host, "/status_info"))));
-        }
-    }
+    lines.extend(culprits(cluster));
     lines.push(format!("logs of the hosts: {}/logs", shown(service.state_dir())));
     lines.push(format!("log of the service: {}", shown(service.log())));
     lines
