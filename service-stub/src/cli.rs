@@ -338,6 +338,11 @@ impl Serve {
             }
             None => None,
         };
+        for path in &self.isos {
+            if !media_probe::is_iso(path).with_context(|| format!("cannot read {}", path.display()))? {
+                bail!("--iso {} is not an ISO", path.display());
+            }
+        }
         for path in &self.images {
             if let Some(fault) = media_probe::fault(path).with_context(|| format!("cannot read {}", path.display()))? {
                 bail!("--image {} cannot be installed: {fault}", path.display());
@@ -345,7 +350,16 @@ impl Serve {
         }
         let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
         let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
-        let listen = |at| server::listen(at).with_context(|| format!("cannot listen on {at}"));
+        let listen = |at| {
+            server::listen(at).map_err(|error| match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    anyhow::anyhow!(
+                        "{at} is in use by another program or service: --listen ADDR:PORT takes another port"
+                    )
+                }
+                _ => anyhow::Error::from(error).context(format!("cannot listen on {at}")),
+            })
+        };
         let listener = listen(wanted)?;
         let secure = self.tls.is_some() || self.tls_cert.is_some();
         if self.http_listen.is_some() && !secure {

@@ -17,13 +17,25 @@ const LOOK_BYTES: u64 = 36 << 10;
 
 /// What is wrong with it; none if it may be an image.
 pub(crate) fn fault(path: &Path) -> io::Result<Option<&'static str>> {
+    Ok(judge(&start(path)?))
+}
+
+pub(crate) fn is_iso(path: &Path) -> io::Result<bool> {
+    Ok(has(&start(path)?, ISO))
+}
+
+fn start(path: &Path) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     File::open(path)?.take(LOOK_BYTES).read_to_end(&mut start)?;
-    Ok(judge(&start))
+    Ok(start)
+}
+
+fn has(start: &[u8], (at, mark): (usize, &[u8])) -> bool {
+    start.get(at..at + mark.len()) == Some(mark)
 }
 
 fn judge(start: &[u8]) -> Option<&'static str> {
-    let has = |at: usize, mark: &[u8]| start.get(at..at + mark.len()) == Some(mark);
+    let has = |at, mark| has(start, (at, mark));
     if PACKED.iter().any(|mark| has(0, mark)) {
         None
     } else if has(0, QCOW2) {

@@ -1,6 +1,9 @@
 //! `landfall cluster`.
 
-use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, host_name, read_small, table};
+use super::{
+    Console, Reach, Session, ask::confirm, culprit::culprits, display_name, download, explain::explain, fields,
+    host_name, read_small, read_ssh_key, table,
+};
 use super::{cluster_show, wait};
 use crate::text::{at, number_at, plain};
 use api::endpoint::{
@@ -177,14 +180,14 @@ impl Create {
         document.insert("name".into(), self.name.as_str().into());
         document.insert("openshift_version".into(), self.openshift_version.as_str().into());
         document.insert("pull_secret".into(), read_small(&self.pull_secret_file, MAX_SECRET_BYTES)?.trim().into());
-        let key = self.ssh_key_file.as_deref().map(|path| read_small(path, MAX_SECRET_BYTES)).transpose()?;
+        let key = self.ssh_key_file.as_deref().map(read_ssh_key).transpose()?;
         let list = |values: &[String], name: &str| {
             (!values.is_empty()).then(|| values.iter().map(|value| json!({name: value})).collect::<Value>())
         };
         let given = [
             ("base_dns_domain", self.base_domain.as_deref().map(Value::from)),
             ("control_plane_count", self.control_plane_count.map(Value::from)),
-            ("ssh_public_key", key.map(|key| key.trim().into())),
+            ("ssh_public_key", key.map(Value::from)),
             ("api_vips", list(&self.api_vips, "ip")),
             ("ingress_vips", list(&self.ingress_vips, "ip")),
             ("machine_networks", list(&self.machine_networks, "cidr")),
@@ -242,7 +245,13 @@ impl Cluster {
                     let hosts = plain(&hosts.collect::<Vec<_>>().join(", "));
                     Ok(format!("The installation disks of {hosts} are overwritten."))
                 })?;
-                let document = act(&cluster, &INSTALL_CLUSTER)?;
+                let document = act(&cluster, &INSTALL_CLUSTER).map_err(|error| {
+                    let id = session.cluster_id(&cluster);
+                    let now =
+                        id.and_then(|id| Ok(session.client.document(&GET_CLUSTER.at(&[&id]))?)).unwrap_or_default();
+                    let lines = [vec![format!("{:#}", explain(error))], culprits(&now)].concat();
+                    anyhow::Error::msg(lines.join("\n"))
+                })?;
                 if wait {
                     let id = at(&document, "/id").to_owned();
                     return wait::follow(&session, console, &id, wait::Goal::Installed, None, timeout);

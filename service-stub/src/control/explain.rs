@@ -1,11 +1,15 @@
 //! Errors of the service's clients for people: what failed, why, and what to do.
 
-use api::ClientError;
+use api::{ClientError, DownloadError};
 use std::{error::Error, io};
 
 /// What of a failed request helps. Other errors stay as they are.
 pub(crate) fn explain(error: anyhow::Error) -> anyhow::Error {
-    let Some(client) = error.downcast_ref::<ClientError>() else { return error };
+    let inside = error.downcast_ref::<DownloadError>().and_then(|error| match error {
+        DownloadError::Client(client) => Some(client),
+        _ => None,
+    });
+    let Some(client) = error.downcast_ref::<ClientError>().or(inside) else { return error };
     let text = match client {
         ClientError::Status { status: 401, message, .. } => format!(
             "the service requires a token: give --token-file FILE or LANDFALL_TOKEN (`landfall serve token` prints one): {message}"
@@ -14,7 +18,9 @@ pub(crate) fn explain(error: anyhow::Error) -> anyhow::Error {
             format!("the token does not allow this (`landfall serve token` prints others): {message}")
         }
         ClientError::Status { status, message, method, path, .. } => {
-            format!("the service refuses: {message} ({status} to {method} {path})")
+            // The service adds every check as JSON to some of its reasons.
+            let reason = message.split(" validation_info=").next().unwrap_or(message);
+            format!("the service refuses: {reason} ({status} to {method} {path})")
         }
         ClientError::Transport { url, source, .. } => unreached(url, &**source),
         ClientError::Url { url } => format!(

@@ -1,6 +1,6 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, read_small, table};
+use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, read_small, read_ssh_key, table};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
@@ -101,7 +101,7 @@ impl Create {
             document.insert("cluster_id".into(), session.cluster_id(cluster)?.into());
         }
         if let Some(path) = &self.ssh_key_file {
-            document.insert("ssh_authorized_key".into(), read_small(path, MAX_SECRET_BYTES)?.trim().into());
+            document.insert("ssh_authorized_key".into(), read_ssh_key(path)?.into());
         }
         document.extend(self.image_type.as_deref().map(|kind| ("image_type".to_owned(), kind.into())));
         fields::add(&mut document, &self.settings)?;

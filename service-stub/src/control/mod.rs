@@ -120,6 +120,22 @@ impl Reach {
     }
 }
 
+/// Public SSH keys, a line each. What is not one is not sent: it may be a private key.
+pub(crate) fn read_ssh_key(path: &std::path::Path) -> anyhow::Result<String> {
+    const MAX_BYTES: u64 = 64 << 10;
+    const TYPES: [&str; 3] = ["ssh-", "ecdsa-", "sk-"];
+    let text = read_small(path, MAX_BYTES)?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    let is_key = lines.peek().is_some()
+        && lines.all(|line| line.split_whitespace().any(|word| TYPES.iter().any(|kind| word.starts_with(kind))));
+    anyhow::ensure!(
+        is_key,
+        "{} is not a public SSH key: a line of one begins with ssh-ed25519, ssh-rsa or ecdsa-sha2 (its file ends in .pub)",
+        path.display()
+    );
+    Ok(text.trim().to_owned())
+}
+
 /// A small text file, or standard input for `-`.
 fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
     let mut text = String::new();

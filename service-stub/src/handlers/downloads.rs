@@ -134,7 +134,14 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
     let cluster = find_cluster(&service.store.model(), id)?;
     let state = cluster.state;
     let files = service.settings.cluster_files.as_ref();
-    let missing = || Refusal::not_implemented(&format!("file_name={wanted}"));
+    let missing = || {
+        Refusal::Application(
+            StatusCode::NOT_IMPLEMENTED,
+            format!(
+                "this cluster has no {wanted}: it has no control plane; `landfall serve --cluster-files DIR` brings one up"
+            ),
+        )
+    };
     if files.is_none() && wanted != INSTALL_CONFIG {
         return Err(missing());
     }

@@ -1,6 +1,7 @@
 //! The plan of the rack: from options, a small file, or manifests.
 
 use super::{Up, machines, stored::Stored};
+use crate::control::read_ssh_key;
 use crate::rendezvous::{self, RACK_FILE, Rack};
 use anyhow::{Context, bail, ensure};
 use std::{
@@ -97,6 +98,9 @@ pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Res
     complete(up, stored.vms, directory, &mut table)?;
     super::make(&plans)?;
     let text = table.to_string();
+    // A plan that does not hold is not stored.
+    let documents = rendezvous::parse(RACK_FILE, &text)?;
+    let rack = checked(rendezvous::plan(&documents, None))?;
     let path = plans.join(RACK_FILE);
     match fs::read_to_string(&path) {
         Ok(before) if before != text && directory.join(super::service::STATE).exists() => bail!(
@@ -107,12 +111,15 @@ pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Res
         Ok(before) if before == text => {}
         _ => write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?,
     }
-    let rack = read(&plans)?;
     Ok(Plan { directory: plans, rack })
 }
 
 fn read(directory: &Path) -> anyhow::Result<Rack> {
-    let rack = rendezvous::directory(directory, None).context("the rack's plan cannot be used")?;
+    checked(rendezvous::directory(directory, None))
+}
+
+fn checked(rack: Result<Rack, rendezvous::PlanError>) -> anyhow::Result<Rack> {
+    let rack = rack.context("the rack's plan cannot be used")?;
     rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(rack)
 }
@@ -134,16 +141,16 @@ fn complete(up: &Up, vms: Option<u8>, directory: &Path, table: &mut Table) -> an
         table.insert("name".into(), name.clone().into());
     }
     let key = match &up.ssh_key {
-        Some(path) => Some(small(path)?),
+        Some(path) => Some(read_ssh_key(path)?),
         None if table.contains_key("ssh_key") => None,
         None => {
             let home = env::var_os("HOME").map(PathBuf::from);
             let found = home.and_then(|home| SSH_KEYS.iter().map(|name| home.join(name)).find(|path| path.is_file()));
-            found.as_deref().map(small).transpose()?
+            found.as_deref().map(read_ssh_key).transpose()?
         }
     };
     if let Some(key) = key {
-        table.insert("ssh_key".into(), key.trim().into());
+        table.insert("ssh_key".into(), key.into());
     }
     Ok(())
 }
