@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod commands;
+mod help;
 mod material;
 mod page;
 mod wording;

@@ -1,0 +1,63 @@
+//! docs/cmd: a page for each command, made of its help. WRITE_HELP=1 writes them.
+
+use clap::{Command, CommandFactory};
+use landfall::{Cli, Whole};
+use std::{collections::BTreeMap, fs, path::Path};
+
+#[test]
+fn pages_of_commands_are_their_help() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cmd");
+    let mut whole = without_values(Cli::<Whole>::command());
+    whole.build();
+    let shown: Vec<&Command> =
+        whole.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help").collect();
+    let mut pages = BTreeMap::from([("README.md".to_owned(), index(&shown))]);
+    for command in shown {
+        let mut text = format!("# landfall {}\n", command.get_name());
+        describe(command, &mut text);
+        pages.insert(format!("{}.md", command.get_name()), text);
+    }
+    if std::env::var_os("WRITE_HELP").is_some() {
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        pages.iter().for_each(|(name, text)| fs::write(directory.join(name), text).unwrap());
+    }
+    let found = fs::read_dir(&directory).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+    });
+    let found: BTreeMap<String, String> = found.collect();
+    let old: Vec<&String> =
+        pages.keys().chain(found.keys()).filter(|name| pages.get(*name) != found.get(*name)).collect();
+    assert!(old.is_empty(), "WRITE_HELP=1 cargo test --test docs pages_of_commands writes them: {old:?}");
+}
+
+/// Variables are named, not shown as they are here.
+fn without_values(command: Command) -> Command {
+    let command = command.mut_args(|argument| argument.hide_env_values(true));
+    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_values))
+}
+
+fn index(commands: &[&Command]) -> String {
+    let row = |command: &&Command| {
+        let name = command.get_name();
+        format!("| [{name}]({name}.md) | {} |\n", command.get_about().unwrap_or_default())
+    };
+    let rows: String = commands.iter().map(row).collect();
+    format!(
+        "# Commands\n\nThe help of each command. [commands.md](../commands.md) lists them by topic.\n\n| command | what it does |\n|---|---|\n{rows}"
+    )
+}
+
+/// The help of a command, then that of each below it.
+fn describe(command: &Command, text: &mut String) {
+    let help = command.clone().render_long_help().to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    text.push_str(&format!("\n```text\n{}\n```\n", lines.join("\n")));
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+        let name = below.get_bin_name().unwrap_or_else(|| below.get_name());
+        text.push_str(&format!("\n## {name}\n"));
+        describe(below, text);
+    }
+}
