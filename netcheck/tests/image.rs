@@ -363,7 +363,7 @@ fn parts_that_are_not_what_they_should_be() {
     assert_eq!(damaged.phase(), Phase::Layer);
     assert!(damaged.to_string().starts_with(&format!("{layer} is corrupt: its digest is sha256:")), "{damaged}");
     assert_eq!(failure("huge").to_string(), "manifest 1 is longer than 4194304 bytes");
-    assert_eq!(failure("html").to_string(), "manifest 1 is of no use");
+    assert_eq!(failure("html").to_string(), "manifest 1 cannot be used");
     let other = Digest::compute(b"other");
     let error = lab.failure(&options, &format!("192.168.126.2:5001/good@{other}"));
     assert!(

@@ -85,21 +85,6 @@ pub struct Serve {
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR", required_unless_present = "check")]
     pub(crate) state_dir: Option<PathBuf>,
 
-    /// Address and port to listen on; port 0 takes a free one. Default: 127.0.0.1:8090, which other machines cannot reach; with
-    /// --auth local 0.0.0.0:8090
-    #[arg(long, value_name = "ADDR:PORT", env = "LANDFALL_LISTEN")]
-    pub listen: Option<SocketAddr>,
-
-    /// Additional name for this service. Requests for other names are refused; IP addresses, localhost and the host of --url
-    /// are always accepted. May be repeated
-    #[arg(long, value_name = "NAME")]
-    pub(crate) allow_host: Vec<String>,
-
-    /// Base URL at which hosts reach this service, written into every ISO and config. Port 0 stands for the port listened
-    /// on. Default: the address listened on, or for a wildcard the address of this machine's default route
-    #[arg(long, value_name = "URL", env = "LANDFALL_SERVE_URL")]
-    pub url: Option<String>,
-
     /// Live ISO for all infra-envs; the discovery config is written into it as it streams. May be given once per processor
     /// architecture: each infra-env gets the one for its own
     #[arg(long = "iso", value_name = "FILE")]
@@ -111,33 +96,88 @@ pub struct Serve {
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
 
+    /// Address and port to listen on; port 0 takes a free one. Default: 127.0.0.1:8090, which other machines cannot reach; with
+    /// --auth local 0.0.0.0:8090
+    #[arg(help_heading = "Network", long, value_name = "ADDR:PORT", env = "LANDFALL_LISTEN")]
+    pub listen: Option<SocketAddr>,
+
+    /// Base URL at which hosts reach this service, written into every ISO and config. Port 0 stands for the port listened
+    /// on. Default: the address listened on, or for a wildcard the address of this machine's default route
+    #[arg(help_heading = "Network", long, value_name = "URL", env = "LANDFALL_SERVE_URL")]
+    pub url: Option<String>,
+
+    /// Additional name for this service. Requests for other names are refused; IP addresses, localhost and the host of --url
+    /// are always accepted. May be repeated
+    #[arg(help_heading = "Network", long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Additional address and port without TLS, for firmware that trusts no certificate: serves boot scripts, kernels,
+    /// initrds and images only
+    #[arg(help_heading = "Network", long, value_name = "ADDR:PORT")]
+    pub(crate) http_listen: Option<SocketAddr>,
+
+    /// Maximum of open connections; further connections get 503 and are closed. Limited by the file descriptors of this
+    /// process (ulimit -Hn), minus some for files
+    #[arg(help_heading = "Network", long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: u32,
+
+    /// Authentication: none, or local for tokens signed with this service's key. Agents have theirs in their ISO;
+    /// `landfall serve token` prints users' tokens
+    #[arg(help_heading = "Access and TLS", long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
+    pub auth: AuthKind,
+
+    /// Private key that signs tokens, PEM, curve P-256. Default: a key created in the state directory
+    #[arg(help_heading = "Access and TLS", long, value_name = "FILE")]
+    pub(crate) auth_key: Option<PathBuf>,
+
+    /// Key that encrypts records on disk, 32 bytes. Default: a key created in the state directory; then a copy of the store's
+    /// file alone reveals no secret, but a copy of the directory does
+    #[arg(help_heading = "Access and TLS", long, value_name = "FILE")]
+    pub(crate) secrets_key: Option<PathBuf>,
+
+    /// Serve HTTPS with a certificate from this service's own CA, for the host of --url and the address listened on. Both are
+    /// stored in the state directory; hosts trust the CA, which is tls-ca.pem there
+    #[arg(help_heading = "Access and TLS", long, value_enum, value_name = "KIND", conflicts_with_all = ["tls_cert", "tls_key"])]
+    pub tls: Option<TlsKind>,
+
+    /// Serve HTTPS with this certificate chain, PEM
+    #[arg(help_heading = "Access and TLS", long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// Private key of --tls-cert, PEM
+    #[arg(help_heading = "Access and TLS", long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// CA certificates with which hosts verify --tls-cert, PEM, if they don't trust its CA already
+    #[arg(help_heading = "Access and TLS", long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_ca: Option<PathBuf>,
+
     /// Landfall binary for hosts. Default: the landfall-host installed with
     /// this program, else this program. May be given once per processor
     /// architecture; an installed host reports with it too
-    #[arg(long = "agent-binary", value_name = "FILE")]
+    #[arg(help_heading = "Hosts", long = "agent-binary", value_name = "FILE")]
     pub(crate) agent_binaries: Vec<PathBuf>,
 
     /// Have the discovery config fetch the binary, for an ISO without it
-    #[arg(long)]
+    #[arg(help_heading = "Hosts", long)]
     pub deliver_agent: bool,
 
-    /// Seconds between polls of a host. Landfall's agent polls every few seconds while its host is new, for up to a minute
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub poll_interval: u64,
+    /// Maximum of hosts per infra-env
+    #[arg(help_heading = "Hosts", long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_hosts: u32,
 
-    /// Seconds between runs of the monitor, which detects silent hosts and expired time limits, and starts the installation of
-    /// clusters whose hosts are prepared
-    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
-    pub monitor_interval: u64,
+    /// Seconds between polls of a host. Landfall's agent polls every few seconds while its host is new, for up to a minute
+    #[arg(help_heading = "Hosts", long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub poll_interval: u64,
 
     /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
     /// "disk_size_gb":100},"worker":{…}}]. Omitted values stay at their defaults
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Hosts", long, value_name = "FILE")]
     pub requirements: Option<PathBuf>,
 
     /// Validations of hosts and clusters to disable, by name (as in validations_info), separated by commas: they are shown as
     /// disabled and block nothing. A cluster's own list (PUT …/ignored-validations) takes precedence
-    #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(help_heading = "Hosts", long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) disable_validations: Vec<String>,
 
     /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign;
@@ -145,8 +185,55 @@ pub struct Serve {
     /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is elected to bootstrap, and the
     /// cluster's controller reports when a host is done. All clusters of this service get the same files. Without this
     /// option there is no control plane, and each host reports for itself
-    #[arg(long, visible_alias = "install-config-dir", value_name = "DIR")]
+    #[arg(help_heading = "Clusters", long, visible_alias = "install-config-dir", value_name = "DIR")]
     pub cluster_files: Option<PathBuf>,
+
+    /// Hold a cluster in `finalizing` until its controller has reported that the operators work and uploaded the ingress
+    /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
+    #[arg(help_heading = "Clusters", long, requires = "cluster_files")]
+    pub await_controller: bool,
+
+    /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
+    /// now on
+    #[arg(help_heading = "Clusters", long)]
+    pub soft_timeouts: bool,
+
+    /// Seconds between runs of the monitor, which detects silent hosts and expired time limits, and starts the installation of
+    /// clusters whose hosts are prepared
+    #[arg(help_heading = "Clusters", long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub monitor_interval: u64,
+
+    /// Remove clusters and infra-envs, with their hosts and logs, untouched for this long (h, d, or never). Nothing is removed
+    /// before the service has run for this long
+    #[arg(help_heading = "Clusters", long, value_name = "TIME", default_value = "480h")]
+    pub(crate) remove_inactive_after: Retention,
+
+    /// Agent image reference for agents that report none
+    #[arg(
+        help_heading = "Images",
+        long,
+        value_name = "IMAGE",
+        default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest"
+    )]
+    pub agent_image: String,
+
+    /// Image reference of the installer in install requests
+    #[arg(
+        help_heading = "Images",
+        long,
+        value_name = "IMAGE",
+        default_value = "quay.io/edge-infrastructure/assisted-installer:latest"
+    )]
+    pub installer_image: String,
+
+    /// Image reference of the controller in install requests
+    #[arg(
+        help_heading = "Images",
+        long,
+        value_name = "IMAGE",
+        default_value = "quay.io/edge-infrastructure/assisted-installer-controller:latest"
+    )]
+    pub controller_image: String,
 
     #[command(flatten)]
     image_args: ImageArgs,
@@ -154,84 +241,8 @@ pub struct Serve {
     #[command(flatten)]
     releases: CatalogueArgs,
 
-    /// Hold a cluster in `finalizing` until its controller has reported that the operators work and uploaded the ingress
-    /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
-    #[arg(long, requires = "cluster_files")]
-    pub await_controller: bool,
-
-    /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
-    /// now on
-    #[arg(long)]
-    pub soft_timeouts: bool,
-
-    /// Agent image reference for agents that report none
-    #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer-agent:latest")]
-    pub agent_image: String,
-
-    /// Image reference of the installer in install requests
-    #[arg(long, value_name = "IMAGE", default_value = "quay.io/edge-infrastructure/assisted-installer:latest")]
-    pub installer_image: String,
-
-    /// Image reference of the controller in install requests
-    #[arg(
-        long,
-        value_name = "IMAGE",
-        default_value = "quay.io/edge-infrastructure/assisted-installer-controller:latest"
-    )]
-    pub controller_image: String,
-
-    /// Maximum of open connections; further connections get 503 and are closed. Limited by the file descriptors of this
-    /// process (ulimit -Hn), minus some for files
-    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_connections: u32,
-
-    /// Maximum of hosts per infra-env
-    #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_hosts: u32,
-
-    /// Authentication: none, or local for tokens signed with this service's key. Agents have theirs in their ISO;
-    /// `landfall serve token` prints users' tokens
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = AuthKind::None, env = "LANDFALL_AUTH")]
-    pub auth: AuthKind,
-
-    /// Serve HTTPS with a certificate from this service's own CA, for the host of --url and the address listened on. Both are
-    /// stored in the state directory; hosts trust the CA, which is tls-ca.pem there
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["tls_cert", "tls_key"])]
-    pub tls: Option<TlsKind>,
-
-    /// Serve HTTPS with this certificate chain, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-
-    /// Private key of --tls-cert, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-
-    /// CA certificates with which hosts verify --tls-cert, PEM, if they don't trust its CA already
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_ca: Option<PathBuf>,
-
-    /// Additional address and port without TLS, for firmware that trusts no certificate: serves boot scripts, kernels,
-    /// initrds and images only
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) http_listen: Option<SocketAddr>,
-
-    /// Key that encrypts records on disk, 32 bytes. Default: a key created in the state directory; then a copy of the store's
-    /// file alone reveals no secret, but a copy of the directory does
-    #[arg(long, value_name = "FILE")]
-    pub(crate) secrets_key: Option<PathBuf>,
-
-    /// Private key that signs tokens, PEM, curve P-256. Default: a key created in the state directory
-    #[arg(long, value_name = "FILE")]
-    pub(crate) auth_key: Option<PathBuf>,
-
     #[command(flatten)]
     steps: StepOptions,
-
-    /// Remove clusters and infra-envs, with their hosts and logs, untouched for this long (h, d, or never). Nothing is removed
-    /// before the service has run for this long
-    #[arg(long, value_name = "TIME", default_value = "480h")]
-    pub(crate) remove_inactive_after: Retention,
 
     #[command(flatten)]
     rendezvous: RendezvousArgs,

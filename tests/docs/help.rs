@@ -15,7 +15,7 @@ fn pages_of_commands_are_their_help() {
     for command in shown {
         let mut text = format!("# landfall {}\n", command.get_name());
         describe(command, &mut text);
-        pages.insert(format!("{}.md", command.get_name()), text);
+        pages.insert(format!("landfall-{}.md", command.get_name()), text);
     }
     if std::env::var_os("WRITE_HELP").is_some() {
         let _ = fs::remove_dir_all(&directory);
@@ -42,7 +42,7 @@ fn without_values(command: Command) -> Command {
 fn index(commands: &[&Command]) -> String {
     let row = |command: &&Command| {
         let name = command.get_name();
-        format!("| [{name}]({name}.md) | {} |\n", command.get_about().unwrap_or_default())
+        format!("| [{name}](landfall-{name}.md) | {} |\n", command.get_about().unwrap_or_default())
     };
     let rows: String = commands.iter().map(row).collect();
     format!(

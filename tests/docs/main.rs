@@ -114,9 +114,20 @@ fn document(language: &str, text: &str, scratch: &Path) -> Result<(), String> {
     match language {
         "json" => serde_json::from_str::<serde_json::Value>(text).map(drop).map_err(|error| error.to_string()),
         "yaml" => serde_norway::from_str::<serde_json::Value>(text).map(drop).map_err(|error| error.to_string()),
+        "toml" if text.starts_with("hosts = ") => plan(text, scratch),
         "toml" => expectation(text, scratch),
         _ => domain(text, scratch),
     }
+}
+
+/// A small plan of a rack.
+fn plan(text: &str, scratch: &Path) -> Result<(), String> {
+    let directory = scratch.join("plan");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("rack.toml"), text).unwrap();
+    let words = ["serve", "--check", "--rendezvous"];
+    let output = Command::new(env!("CARGO_BIN_EXE_landfall")).args(words).arg(&directory).output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
 /// What a machine is expected to be: understood, whether this one is it or not.
@@ -236,6 +247,11 @@ fn list_of_commands() {
 }
 
 #[test]
+fn one_command() {
+    holds("docs/up.md");
+}
+
+#[test]
 fn libvirt_harnesses() {
     holds("docs/libvirt.md");
 }
@@ -273,6 +289,7 @@ fn pages_without_a_test_have_no_commands() {
         "reports.md",
         "roles.md",
         "service.md",
+        "up.md",
     ];
     let directory = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_landfall"), directory.path().join("landfall")).unwrap();

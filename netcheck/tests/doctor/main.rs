@@ -49,7 +49,7 @@ fn a_sound_way_is_passed_from_link_to_service() {
     };
     let report = lab.diagnose(&options);
     let time = report.station(Station::Time).unwrap();
-    assert!(time.seen.starts_with("right: ") && time.seen.ends_with(" by 203.0.113.123"), "{time:?}");
+    assert!(time.seen.starts_with("right: ") && time.seen.ends_with(" according to 203.0.113.123"), "{time:?}");
     let seen = [
         format!("ens3 ({OUR_MAC}) is up"),
         "10.0.0.1/24 on ens3".to_owned(),
@@ -346,7 +346,7 @@ fn a_certificate_of_an_unknown_issuer() {
     let Some(_service) = lab.tls_service(&certificate) else { return };
     let options = lab.options(&format!("https://{SERVICE}"));
     let report = lab.diagnose(&options);
-    let seen = format!("the certificate of CN={NAME} is signed issued by CN=Lab CA, which is not a trusted CA");
+    let seen = format!("the certificate of CN={NAME} is signed by CN=Lab CA, which is not a trusted CA");
     let next = "pass the CA certificate of CN=Lab CA as --ca-cert FILE (PEM), or make the service send its full chain";
     assert_cause(&report, &broken(Station::Tls, Code::UnknownIssuer, &seen, next));
 

@@ -244,7 +244,7 @@ mod tests {
         assert!(!Program::parse(without).unwrap().has_service, "the mark alone is in each program, to be looked for");
         assert_eq!(Program::parse(sample(1, 183)).unwrap().machine, Machine::Aarch64);
         for (bytes, what) in [
-            (sample(3, 62), "dynamic loader"),
+            (sample(3, 62), "dynamically linked"),
             (sample(1, 8), "processor"),
             (b"#!/bin/sh\n".to_vec(), "shorter"),
             (vec![b'x'; 100], "ELF"),

@@ -322,7 +322,7 @@ fn an_os_image_lies_beside_the_live_system_under_every_name() {
     fs::write(path("full"), bytes).unwrap();
     let full = IsoFile::open(&path("full")).unwrap();
     let error = full.baked(&content("http://a"), Some(&os)).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("no place for the OS image"), "{error}");
+    assert!(error.contains("cannot add the OS image"), "{error}");
 }
 
 #[test]

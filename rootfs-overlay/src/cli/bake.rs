@@ -217,7 +217,7 @@ mod tests {
             ("--remove @base -o @x", "nothing was baked into"),
             ("@base", "--output"),
             ("@base -o @baked --binary @program", "exists: remove it, or give another --output"),
-            ("@base -o @x --binary @dynamic", "dynamic loader"),
+            ("@base -o @x --binary @dynamic", "dynamically linked"),
             ("@base -o @x --binary @program --url http://a", "--infra-env-id"),
             ("--remove @baked -o @x --no-agent", "take no options about what to bake in"),
             ("@base -o @x --binary @program --cacert @empty", "has no PEM certificate"),

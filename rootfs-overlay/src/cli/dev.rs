@@ -238,8 +238,9 @@ struct ExtractInitrd {
     #[arg(short = 'C', long, value_name = "path", default_value = ".")]
     directory: PathBuf,
     /// Print each path that is written
-    #[arg(short, long)]
-    verbose: bool,
+    // Counted because `landfall` counts its own, which logs more.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
     /// The initrd; - is standard input
     #[arg(value_name = "initrd")]
     input: PathBuf,
@@ -254,7 +255,7 @@ impl ExtractInitrd {
         let archive = read_initrd(&self.input, Names::new(&self.filter)?.into_extracted())?;
         for (name, _) in archive.members() {
             let path = self.directory.join(name);
-            if self.verbose {
+            if self.verbose > 0 {
                 print(format!("{}\n", path.display()).as_bytes())?;
             }
             let parent = path.parent().with_context(|| format!("finding parent of {}", path.display()))?;
@@ -357,7 +358,7 @@ mod tests {
             let directory = dir.path().join("out");
             let extract = |filter: &[&str]| ExtractInitrd {
                 directory: directory.clone(),
-                verbose: false,
+                verbose: 0,
                 input: input.clone(),
                 filter: filter.iter().map(|glob| (*glob).to_owned()).collect(),
             };

@@ -5,6 +5,7 @@ use crate::releases::version::{self, Form};
 
 /// Images in install requests, for other installers.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Images")]
 pub struct ImageArgs {
     /// Image reference of the machine-config operator in install requests, with which installers apply bootstrap.ign: for one
     /// version (4.22.9=IMAGE), a minor release (4.22=IMAGE), or all. May be repeated. Default: the one that the cluster's

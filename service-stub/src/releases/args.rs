@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// Releases for clusters.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Versions")]
 pub(crate) struct CatalogueArgs {
     /// Version to offer for new clusters. May be repeated: the last is the default. Other versions are accepted as well
     #[arg(long = "openshift-version", value_name = "VERSION", conflicts_with = "release_images")]

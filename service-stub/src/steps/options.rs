@@ -4,6 +4,7 @@ use api::StepType;
 
 /// Optional steps, and disabled steps.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Checks")]
 pub struct StepOptions {
     /// Have each host measure its installation disk before it is installed, which takes minutes. A host whose disk can't be
     /// measured is not installed

@@ -224,7 +224,7 @@ mod tests {
         }
         let five = rack("hosts = 5").unwrap();
         assert_eq!((five.masters, five.total), (3, 5));
-        assert_eq!(rack("hosts = 1\nhost = 3").unwrap().warnings, ["rack.toml: host is not understood"]);
+        assert_eq!(rack("hosts = 1\nhost = 3").unwrap().warnings, ["rack.toml: host: ignoring an unknown field"]);
     }
 
     #[test]

@@ -34,12 +34,6 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Not a test by itself: the service that the tests below start as another process.
-#[test]
-fn service() {
-    server::serve_if_asked();
-}
-
 #[test]
 fn a_fleet_is_answered() {
     let agents = usize::try_from(number("AGENTS", 100)).unwrap();

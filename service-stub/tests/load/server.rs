@@ -4,24 +4,19 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
-const ARGUMENTS: &str = "LANDFALL_TEST_SERVE";
-
-/// Serves when this process was started to do so.
-pub(crate) fn serve_if_asked() {
-    let Some(arguments) = std::env::var_os(ARGUMENTS) else { return };
-    #[derive(clap::Parser)]
-    struct Cli {
-        #[command(flatten)]
-        serve: service_stub::cli::Serve,
+/// The program of `make test`, else the one that `cargo test --workspace` builds beside the tests.
+fn program() -> PathBuf {
+    if let Some(program) = std::env::var_os("LANDFALL_BIN").filter(|program| !program.is_empty()) {
+        return program.into();
     }
-    let arguments = arguments.into_string().unwrap();
-    let cli = <Cli as clap::Parser>::parse_from(std::iter::once("serve").chain(arguments.split('\n')));
-    cli.serve.run().unwrap();
+    let program = std::env::current_exe().unwrap().parent().unwrap().with_file_name("landfall");
+    assert!(program.is_file(), "{} is missing: cargo build --bin landfall, or set LANDFALL_BIN", program.display());
+    program
 }
 
 /// The service on a state directory; port 0 takes a free one.
@@ -38,20 +33,8 @@ pub(crate) fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[
         format!("--state-dir={}", state.display()),
     ];
     arguments.extend_from_slice(more);
-    let mut command = match std::env::var_os("LANDFALL_BIN").filter(|program| !program.is_empty()) {
-        Some(program) => {
-            let mut command = Command::new(program);
-            command.arg("serve").args(arguments);
-            command
-        }
-        None => {
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["service", "--exact", "--nocapture"]).env(ARGUMENTS, arguments.join("\n"));
-            // glibc keeps what each thread freed, unlike the program's allocator: memory would say nothing of the service.
-            command.env("MALLOC_ARENA_MAX", "1").env("MALLOC_MMAP_THRESHOLD_", "131072");
-            command
-        }
-    };
+    let mut command = Command::new(program());
+    command.arg("serve").args(arguments);
     command.env("RUST_LOG", "error").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -59,7 +42,6 @@ pub(crate) fn command_with(state: &Path, port: u16, poll_interval: u64, more: &[
 pub(crate) struct Served {
     child: Child,
     pub address: String,
-    // Kept open: the test runner in it has more to say.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -72,7 +54,6 @@ impl Served {
     pub(crate) fn start_with(state: &Path, port: u16, poll_interval: u64, more: &[String]) -> Self {
         let mut child = command_with(state, port, poll_interval, more).stderr(Stdio::inherit()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // A test runner shares the line: it says which test runs before the service says where it listens.
         let address = loop {
             let mut line = String::new();
             assert!(stdout.read_line(&mut line).unwrap() > 0, "the service must say where it listens");

@@ -68,8 +68,8 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     );
     assert!(made.starts_with("cluster edge (") && made.contains("created; its status is "), "{made}");
     let shown = printed(&world, &["cluster", "show", "edge"]);
-    assert!(shown.contains("Domain              edge.example.com\n"), "{shown}");
-    assert!(shown.contains("Machine networks    10.0.0.0/24\n"), "{shown}");
+    assert!(shown.contains("Domain                edge.example.com\n"), "{shown}");
+    assert!(shown.contains("Machine networks      10.0.0.0/24\n"), "{shown}");
     assert!(shown.contains("Blocking cluster:\n  failure"), "{shown}");
     let list = printed(&world, &["cluster", "list"]);
     assert!(list.starts_with("NAME  ID        STATUS"), "{list}");
@@ -82,7 +82,11 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
 
     // The service's reason is told as it is.
     let refused = landfall(&world, &["cluster", "install", "rack"]).unwrap_err();
-    assert!(refused.contains("the service answered 409: Cluster is not ready for installation"), "{refused}");
+    assert!(
+        refused.contains("the service refuses: Cluster is not ready for installation")
+            && refused.contains("\n  the cluster: "),
+        "{refused}"
+    );
     let early = landfall(&world, &["wait", "rack", "--for", "known", "--timeout", "0s"]).unwrap();
     assert_eq!(early.0, 124);
 
