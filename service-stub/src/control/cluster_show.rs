@@ -1,8 +1,7 @@
 //! A cluster in detail.
 
-use super::{Console, display_name, host_name, table};
+use super::{Console, display_name, host_name, hosts, table};
 use crate::text::{self, at, number_at};
-use kernel::order;
 use serde_json::Value;
 
 /// Progress of an installation: `43 %`; empty before one.
@@ -76,8 +75,7 @@ pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool
         ("Installation started", moment("/install_started_at")),
         ("Installation ended", moment("/install_completed_at")),
     ])?;
-    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    order::sort_by_key(&mut hosts, |host| host_name(host));
+    let hosts = hosts(cluster);
     if !hosts.is_empty() {
         let mut rows = table::Table::new(&["HOST", "ROLE", "STATUS", "DONE", "STAGE", "DISK"]);
         for host in &hosts {

@@ -1,8 +1,7 @@
 //! What stands in a cluster's way: which host, and why.
 
-use super::{display_name, host_name};
+use super::{display_name, host_name, hosts};
 use crate::text::{self, Validation, at};
-use kernel::order;
 use serde_json::Value;
 
 /// More lines than these are counted only.
@@ -10,8 +9,7 @@ const MAX_LINES: usize = 10;
 
 /// The hosts that failed with their reasons, else the checks that failed, host by host.
 pub(crate) fn culprits(cluster: &Value) -> Vec<String> {
-    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    order::sort_by_key(&mut hosts, |host| host_name(host));
+    let hosts = hosts(cluster);
     let mut lines: Vec<String> = hosts
         .iter()
         .filter(|host| is_failed(host))

@@ -165,6 +165,13 @@ pub fn host_name(host: &Value) -> String {
     if said.is_empty() { text::at(host, "/id").to_owned() } else { said }
 }
 
+/// The hosts of a cluster, by name.
+pub(crate) fn hosts(cluster: &Value) -> Vec<&Value> {
+    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
+    order::sort_by_key(&mut hosts, |host| host_name(host));
+    hosts
+}
+
 fn host_target(host: &Value, endpoint: &'static Endpoint) -> Target {
     endpoint.at(&[&text::at(host, "/infra_env_id"), &text::at(host, "/id")])
 }

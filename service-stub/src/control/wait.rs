@@ -1,10 +1,9 @@
 //! `landfall wait`: waits until a cluster reaches a goal, or cannot reach it any more.
 
-use super::{Console, Reach, Session, culprit::culprits, display_name, host_name};
+use super::{Console, Reach, Session, culprit::culprits, display_name, host_name, hosts};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
-use kernel::order;
 use serde_json::Value;
 use std::{
     io::{self, IsTerminal},
@@ -137,9 +136,7 @@ fn line(cluster: &Value) -> String {
     if begun {
         line.push_str(&format!(", {} %", number_at(cluster, "/progress/total_percentage")));
     }
-    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    order::sort_by_key(&mut hosts, |host| host_name(host));
-    for host in hosts {
+    for host in hosts(cluster) {
         let stage = super::cluster_show::stage(host);
         let state = if stage.is_empty() { at(host, "/status").to_owned() } else { stage };
         line.push_str(&format!("; {}: {state}", host_name(host)));

@@ -1,7 +1,6 @@
 //! The rack on a terminal, redrawn in place; elsewhere a line for each change.
 
-use super::hosts;
-use crate::control::{self, host_name, table::Table};
+use crate::control::{self, host_name, hosts, table::Table};
 use crate::text::{self, at, number_at};
 use serde_json::Value;
 use std::{

@@ -3,6 +3,7 @@
 //! The first machine's process has the network's gateway, which gives addresses and reaches the service, and a wire to each other
 //! machine. The others have only their wire. So the network ends at this machine, and needs no privileges.
 
+use super::place::{SERVICE, make};
 use super::stored::{self, Stored};
 use crate::text;
 use anyhow::{Context, bail, ensure};
@@ -32,7 +33,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 /// A process that is asked to end does so.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// What our directory holds, so that `--down` removes nothing else.
-const FILES: [&str; 7] = ["plan", "service", "images", DIRECTORY, "service.log", "requirements.json", stored::FILE];
+const FILES: [&str; 7] = ["plan", SERVICE, "images", DIRECTORY, "service.log", "requirements.json", stored::FILE];
 
 /// The machines of a rack.
 pub(super) struct Machines {
@@ -63,7 +64,7 @@ impl Machines {
     /// Starts those that don't run.
     pub(super) fn start(directory: &Path, count: u8, stored: &Stored, iso: &Path) -> anyhow::Result<Self> {
         let directory = place(directory);
-        super::make(&directory)?;
+        make(&directory)?;
         let machines = Self { directory };
         let names: Vec<String> = (1..=count).map(|number| format!("node-{number}")).collect();
         // Without the first, which has the gateway, the others have no network.
@@ -127,7 +128,7 @@ pub(super) fn down(directory: &Path) -> anyhow::Result<()> {
         }
         ours.push(entry.path());
     }
-    if crate::store::is_in_use(&directory.join(super::service::STATE)) {
+    if crate::store::is_in_use(&directory.join(SERVICE)) {
         bail!("`landfall up` runs with {}: stop it first (Ctrl-C)", directory.display());
     }
     let machines = Machines { directory: place(directory) };

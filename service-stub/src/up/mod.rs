@@ -1,32 +1,32 @@
 //! `landfall up`: one command from images to a rack of installed nodes.
 //!
-//! It makes a plan of a rack ([`plan`]), starts `landfall serve` with it ([`service`]), puts the discovery ISO where it can be booted from
-//! ([`stick`], [`machines`]), and shows how far each machine is ([`live`]) until all are installed. The service starts the installation
+//! It makes a plan of a rack (`plan`), starts `landfall serve` with it (`service`), puts the discovery ISO where it can be booted from
+//! (`stick`, `machines`), and shows how far each machine is (`live`) until all are installed. The service starts the installation
 //! itself, as soon as the rack is complete and ready. All that is lasting is in one directory, where a second `up` continues.
 
+mod cli;
 mod images;
 mod live;
 mod machines;
+mod place;
 mod plan;
 mod service;
 mod stick;
 mod stored;
 
-use crate::control::{Console, Session, culprit::culprits, host_name, on_interrupt};
+use crate::control::{Console, Session, culprit::culprits, host_name, hosts, on_interrupt};
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
 use anyhow::{Context, bail, ensure};
 use api::endpoint::{GET_CLUSTER, GET_IMAGE_URL};
-use kernel::order;
+pub use cli::Up;
 use live::Live;
 use machines::Machines;
+use place::{make, shown};
 use serde_json::{Value, json};
 use std::{
     env,
-    fs::DirBuilder,
     io::{IsTerminal, stderr},
-    net::SocketAddr,
-    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::ExitCode,
     thread,
@@ -38,112 +38,6 @@ use stored::Stored;
 const EXIT_FAILED: u8 = 3;
 /// Between two looks at the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-const AFTER_HELP: &str = "\
-Examples:
-  landfall up                             # three machines, Fedora CoreOS
-  landfall up --vms 3                     # three virtual machines of QEMU
-  landfall up --hosts 1 --iso live.iso --image metal.raw.xz
-  landfall up --init                      # write rack.toml, with comments
-  landfall up --rack rack.toml --stick /dev/sdX
-  landfall up --down                      # end the virtual machines
-
-Ctrl-C stops the service; machines keep running, and a second `landfall up`
-continues. Exit codes: 0 all installed, 1 cannot continue, 2 wrong usage,
-3 the installation failed or was cancelled, 130 Ctrl-C.";
-
-/// Install a rack: one command from images to nodes
-///
-/// Starts the service, makes a cluster and the ISO that its machines boot from, shows how far each machine is and what it waits for,
-/// installs all of them when they are complete and ready, and ends with their addresses. What is not given is found: a live ISO and an
-/// image of Fedora CoreOS are downloaded, and the SSH key is that of the user.
-#[derive(clap::Args, Debug)]
-#[command(after_help = AFTER_HELP)]
-pub struct Up {
-    /// Machines: 1, or 3 and more [default: 3]
-    #[arg(long, value_name = "COUNT", conflicts_with = "vms")]
-    hosts: Option<u64>,
-
-    /// The rack's plan: a rack.toml, or a directory of manifests (AgentConfig, install-config, those of zero-touch provisioning)
-    /// [default: rack.toml in this directory, if it exists]
-    #[arg(long, value_name = "PATH")]
-    rack: Option<PathBuf>,
-
-    /// Write rack.toml into this directory, with a comment on each setting, and end
-    #[arg(long, conflicts_with_all = ["rack", "down", "stick"])]
-    init: bool,
-
-    /// Name of the rack [default: rack]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-
-    /// Public SSH key of the user core [default: the first of ~/.ssh/id_*.pub]
-    #[arg(long, value_name = "FILE")]
-    ssh_key: Option<PathBuf>,
-
-    /// Live ISO that the machines boot from; an agent is delivered to one that has none [default: Fedora CoreOS, downloaded]
-    #[arg(long, value_name = "FILE")]
-    iso: Option<PathBuf>,
-
-    /// Image that is installed [default: Fedora CoreOS, downloaded]
-    #[arg(long, value_name = "FILE")]
-    image: Option<PathBuf>,
-
-    /// Stream of Fedora CoreOS to download: stable, testing or next
-    #[arg(long, value_name = "NAME", default_value = "stable")]
-    stream: String,
-
-    /// Directory with the files of a control plane, as openshift-install makes them. Without it no control plane is brought up
-    #[arg(long, value_name = "DIR")]
-    cluster_files: Option<PathBuf>,
-
-    /// Where everything is stored [default: ~/.local/state/landfall/NAME]
-    #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-
-    /// Address and port of the service [default: 0.0.0.0:8090, with --vms 127.0.0.1:8090; another port where that is taken]
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
-
-    /// URL at which machines reach the service [default: this machine's address]
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-
-    /// Write the discovery ISO to this disk; everything on it is lost
-    #[arg(long, value_name = "DEVICE")]
-    stick: Option<PathBuf>,
-
-    /// Do not ask before the stick is overwritten
-    #[arg(long, requires = "stick")]
-    yes: bool,
-
-    /// Make this many virtual machines with QEMU, in a network of their own: 1, or 3 to 9. They use KVM where that works
-    #[arg(long, value_name = "COUNT", value_parser = vms)]
-    vms: Option<u8>,
-
-    /// Memory of each virtual machine, MiB [default: 4096]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
-    vm_memory: Option<u32>,
-
-    /// Disk of each virtual machine, GiB; it takes the space that is used [default: 20]
-    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
-    vm_disk: Option<u64>,
-
-    /// End the virtual machines of an earlier `up --vms`, and remove the rack's directory
-    #[arg(long)]
-    down: bool,
-
-    /// Print the nodes as JSON when all are installed
-    #[arg(long)]
-    json: bool,
-}
-
-fn vms(text: &str) -> Result<u8, &'static str> {
-    match text.parse() {
-        Ok(count @ (1 | 3..=9)) => Ok(count),
-        _ => Err("give 1, or 3 to 9"),
-    }
-}
 
 impl Up {
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -276,33 +170,11 @@ impl Up {
     }
 }
 
-/// A path as people write it.
-fn shown(path: &Path) -> String {
-    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.components().count() > 1);
-    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.display().to_string(),
-    }
-}
-
-/// Others read nothing of a rack.
-fn make(directory: &Path) -> anyhow::Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.with_context(|| format!("cannot make {}", directory.display()))
-}
-
 fn say_how_to_boot(live: &mut Live, iso: &Path, with_stick: bool) {
     live.say(&format!("boot the machines from {}", shown(iso)));
     if with_stick {
         live.say("  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers");
     }
-}
-
-/// The hosts of a cluster, by name.
-fn hosts(cluster: &Value) -> Vec<&Value> {
-    let mut hosts: Vec<&Value> = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten().collect();
-    order::sort_by_key(&mut hosts, |host| host_name(host));
-    hosts
 }
 
 /// Shows the rack until it is installed, or will not be.

@@ -1,6 +1,11 @@
 //! The plan of the rack: from options, a small file, or manifests.
 
-use super::{Up, machines, stored::Stored};
+use super::{
+    cli::Up,
+    machines,
+    place::{SERVICE, make},
+    stored::Stored,
+};
 use crate::control::read_ssh_key;
 use crate::rendezvous::{self, RACK_FILE, Rack};
 use anyhow::{Context, bail, ensure};
@@ -96,14 +101,14 @@ pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Res
         None => Table::new(),
     };
     complete(up, stored.vms, directory, &mut table)?;
-    super::make(&plans)?;
+    make(&plans)?;
     let text = table.to_string();
     // A plan that does not hold is not stored.
     let documents = rendezvous::parse(RACK_FILE, &text)?;
     let rack = checked(rendezvous::plan(&documents, None))?;
     let path = plans.join(RACK_FILE);
     match fs::read_to_string(&path) {
-        Ok(before) if before != text && directory.join(super::service::STATE).exists() => bail!(
+        Ok(before) if before != text && directory.join(SERVICE).exists() => bail!(
             "{} has a rack that was made with other settings ({}): `landfall up --down` removes it, --state-dir names another place",
             directory.display(),
             changed(&before, &table)

@@ -1,6 +1,10 @@
 //! The service that `up` starts, a process of this program.
 
-use super::{images::Images, stored::Stored};
+use super::{
+    images::Images,
+    place::{SERVICE, make},
+    stored::Stored,
+};
 use crate::auth::{Claims, Scheme, keys, keys::SigningKey, token};
 use crate::control::Session;
 use anyhow::{Context, bail};
@@ -17,8 +21,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The service's own directory, in the rack's.
-pub(super) const STATE: &str = "service";
 const PORT: u16 = 8090;
 /// The rack is small, and somebody looks on.
 const POLL_INTERVAL_S: &str = "5";
@@ -47,8 +49,8 @@ pub(super) struct Running {
 impl Running {
     /// Starts it, and waits until it listens.
     pub(super) fn start(stored: &Stored, directory: &Path, plan: &Path, images: &Images) -> anyhow::Result<Self> {
-        let state_dir = directory.join(STATE);
-        super::make(&state_dir)?;
+        let state_dir = directory.join(SERVICE);
+        make(&state_dir)?;
         // The service is to have it; people who look on need not know.
         let quiet = tracing::subscriber::NoSubscriber::default();
         tracing::subscriber::with_default(quiet, || SigningKey::load_or_create(&state_dir))?;

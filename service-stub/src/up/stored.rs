@@ -1,6 +1,6 @@
 //! Options of the first `up`, for a second one that names fewer of them.
 
-use super::Up;
+use super::cli::Up;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::{
