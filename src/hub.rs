@@ -66,6 +66,7 @@ commands! {
     Hub {
         "up" Up(service_stub::up::Up) Acts;
         "serve" Serve(Serve) Acts;
+        "apply" Apply(control::apply::Apply) Acts;
         "cluster" Cluster(control::cluster::Cluster) Prints;
         "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints;
         "host" Host(control::host::Host) Prints;

@@ -216,11 +216,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     same("iso customize --network-nmstate bond.yaml full.iso; iso network extract full.iso"),
     same("iso customize --network-nmstate a.ign full.iso; iso network extract full.iso"),
-    but(
-        &[Part::Stderr],
-        "our command line makes no guesses at what was meant",
-        "iso customize --dest-console ttyS0 --dest-device~x full.iso",
-    ),
+    same("iso customize --dest-console ttyS0 --dest-device~x full.iso"),
     same(
         "iso customize --dest-device /dev/disk/by-id/a:~b#c --dest-karg-append a:~b --dest-karg-append '' --dest-karg-append true full.iso; iso ignition show full.iso",
     ),

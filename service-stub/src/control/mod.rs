@@ -1,5 +1,6 @@
 //! `landfall cluster`, `infra-env`, `host`, `event` and `wait`: clients of our service or the real one.
 
+pub mod apply;
 mod ask;
 pub mod cluster;
 mod cluster_show;

@@ -121,10 +121,15 @@ fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes the machine we run on the bootstrap host, which is installed last.
+/// Makes the machine we run on the bootstrap host, which is installed last. A service that runs on another machine leaves the choice to
+/// the election.
 fn bootstrap_here(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     service.change("", |change| {
-        for record in change.model().hosts_of_cluster(rendezvous.cluster) {
+        let hosts = change.model().hosts_of_cluster(rendezvous.cluster);
+        if !hosts.iter().any(|record| Some(record.host.id) == rendezvous.serving_host) {
+            return Ok(());
+        }
+        for record in hosts {
             let ours = Some(record.host.id) == rendezvous.serving_host && record.effective_role() == HostRole::Master;
             if record.host.bootstrap != ours {
                 let mut record = HostRecord::clone(&record);

@@ -122,7 +122,9 @@ pub(super) fn down(directory: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(directory).with_context(failed)? {
         let entry = entry.with_context(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_iso = name.ends_with(".iso") && entry.file_type().is_ok_and(|kind| kind.is_file());
+        // The discovery ISO, or what is left of one that was being fetched.
+        let is_iso = name.ends_with(".iso") || name.starts_with(".landfall-") && name.ends_with(".part");
+        let is_iso = is_iso && entry.file_type().is_ok_and(|kind| kind.is_file());
         if !FILES.contains(&name.as_str()) && !is_iso {
             bail!("{} is not a rack's: it has {name} in it, and nothing is removed", directory.display());
         }

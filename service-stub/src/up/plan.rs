@@ -125,6 +125,12 @@ fn read(directory: &Path) -> anyhow::Result<Rack> {
 
 fn checked(rack: Result<Rack, rendezvous::PlanError>) -> anyhow::Result<Rack> {
     let rack = rack.context("the rack's plan cannot be used")?;
+    if let Some(address) = rack.address {
+        bail!(
+            "the plan has the rendezvousIP {address}, at which a machine of the rack serves: remove it, or bake the plan into an ISO \
+             (`landfall iso bake --rendezvous`)"
+        );
+    }
     rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(rack)
 }

@@ -8,7 +8,6 @@ use super::{
 use crate::auth::{Claims, Scheme, keys, keys::SigningKey, token};
 use crate::control::Session;
 use anyhow::{Context, bail};
-use api::Timestamp;
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
@@ -24,8 +23,6 @@ use std::{
 const PORT: u16 = 8090;
 /// The rack is small, and somebody looks on.
 const POLL_INTERVAL_S: &str = "5";
-/// The user's token outlives a long evening.
-const TOKEN_S: i64 = 24 * 3600;
 /// A service that is asked to end does so within this time.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 const MAX_LOG_BYTES: u64 = 4096;
@@ -110,8 +107,8 @@ impl Running {
     /// A session of a user who may do everything.
     pub(super) fn session(&self) -> anyhow::Result<Session> {
         let key = SigningKey::load_or_create(&self.state_dir)?;
-        let exp = Some(Timestamp::now().unix_seconds().saturating_add(TOKEN_S));
-        let claims = Claims { auth_scheme: Scheme::UserAuth, exp, ..Claims::default() };
+        // It does not leave this process, which may wait for days.
+        let claims = Claims { auth_scheme: Scheme::UserAuth, exp: None, ..Claims::default() };
         let token = token::sign(&key, &claims).context("the system gives no random numbers")?;
         Session::to(&self.url, &token)
     }

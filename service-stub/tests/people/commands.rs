@@ -2,7 +2,9 @@
 
 use super::{API, Files, World, iso, pull_secret};
 use clap::Parser;
-use service_stub::control::{Console, cluster::Cluster, event::Event, host::Host, infra_env::InfraEnv, wait::Wait};
+use service_stub::control::{
+    Console, apply::Apply, cluster::Cluster, event::Event, host::Host, infra_env::InfraEnv, wait::Wait,
+};
 
 #[derive(Parser)]
 #[command(name = "landfall")]
@@ -12,6 +14,7 @@ enum Landfall {
     Host(Host),
     Event(Event),
     Wait(Wait),
+    Apply(Apply),
 }
 
 /// What a command prints and its exit code, or why it failed.
@@ -27,6 +30,7 @@ fn landfall(world: &World, words: &[&str]) -> Result<(u8, String), String> {
         Landfall::Host(command) => command.run_on(console),
         Landfall::Event(command) => command.run_on(console),
         Landfall::Wait(command) => command.run_on(console),
+        Landfall::Apply(command) => command.run_on(console),
     }
     .map_err(|error| format!("{error:#}"))?;
     let code = (0..=255).find(|known| code == std::process::ExitCode::from(*known)).unwrap();
@@ -293,4 +297,51 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     printed(&world, &["infra-env", "delete", "rack"]);
     printed(&world, &["cluster", "delete", "rack"]);
     assert_eq!(printed(&world, &["cluster", "list", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn documents_are_applied_and_applied_again() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rack.toml");
+    let write = |domain: &str| {
+        let text = format!(
+            "hosts = 1\nname = \"edge\"\ndomain = \"{domain}\"\n[[machine]]\nmac = \"{}\"\nname = \"node-1\"\n",
+            machine.mac
+        );
+        std::fs::write(&path, text).unwrap();
+    };
+    let apply = |more: &[&str]| {
+        let all = printed(&world, &[&["apply", "-f", path.to_str().unwrap()], more].concat());
+        let rows = all.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        rows.collect::<Vec<_>>()
+    };
+    let host = format!("host node-1 ({})", machine.mac);
+    write("example.com");
+    assert_eq!(
+        apply(&["--dry-run"]),
+        ["cluster edge would be created", "infra-env edge would be created", &format!("{host} has not registered")]
+    );
+    assert_eq!(apply(&[]), ["cluster edge created", "infra-env edge created", &format!("{host} has not registered")]);
+    let shown = printed(&world, &["infra-env", "show", "edge", "--json"]);
+    let infra_env: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let cluster = printed(&world, &["cluster", "show", "edge", "--json"]);
+    assert!(cluster.contains(infra_env["cluster_id"].as_str().unwrap()));
+    assert_eq!(
+        apply(&[]),
+        ["cluster edge unchanged", "infra-env edge unchanged", &format!("{host} has not registered")]
+    );
+    write("lab.example.com");
+    assert_eq!(apply(&[])[0], "cluster edge changed (base_dns_domain)");
+    assert!(printed(&world, &["cluster", "show", "edge"]).contains("edge.lab.example.com"));
+
+    // Of the rack that the host is in.
+    world.discover_all();
+    let text = format!("hosts = 1\n[[machine]]\nmac = \"{}\"\nname = \"first\"\nrole = \"master\"\n", machine.mac);
+    std::fs::write(&path, text).unwrap();
+    let host = format!("host first ({})", machine.mac);
+    assert_eq!(apply(&[])[2], format!("{host} changed (host_name, host_role)"));
+    assert_eq!(apply(&[])[2], format!("{host} unchanged"));
+    assert_eq!(world.host(machine).requested_hostname, "first");
 }

@@ -96,6 +96,32 @@ fn a_rack_is_installed_from_within_and_the_host_that_serves_goes_last() {
     assert!(records["events"].as_array().unwrap().len() > 10);
 }
 
+#[test]
+fn a_service_beside_the_rack_leaves_the_bootstrap_host_to_the_election() {
+    let machines = machines(3);
+    let files = tempfile::tempdir().unwrap();
+    let image = files.path().join("os.raw.gz");
+    std::fs::write(&image, b"image").unwrap();
+    let cluster = files.path().join("cluster");
+    std::fs::create_dir(&cluster).unwrap();
+    for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
+        std::fs::write(cluster.join(name), r#"{"ignition":{"version":"3.2.0"}}"#).unwrap();
+    }
+    let plan = rendezvous::plan(&rendezvous::parse("rack.yaml", &rack(&machines)).unwrap(), None).unwrap();
+    let rendezvous = Arc::new(Rendezvous::new(plan, Some(api::HostId::random())));
+    let offered =
+        Files { images: vec![image], cluster: Some(cluster), rendezvous: Some(rendezvous.clone()), ..Files::default() };
+    let running = Running::start(offered);
+    let cluster = running.client().cluster(rendezvous.cluster).unwrap();
+    let infra_env = InfraEnv { id: rendezvous.infra_env, ..InfraEnv::default() };
+    let world = World { running, cluster, infra_env, machines, _files: files };
+    world.discover_all();
+    (0..3).for_each(|_| world.running.monitor());
+    assert_eq!(world.status(), "installing");
+    let elected = world.machines.iter().filter(|machine| world.host(machine).bootstrap).count();
+    assert_eq!(elected, 1);
+}
+
 fn base64(text: &str) -> Vec<u8> {
     use base64::{Engine, prelude::BASE64_STANDARD};
     BASE64_STANDARD.decode(text).unwrap()
