@@ -58,15 +58,15 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
     let mut broken = BTreeSet::from(KINDS);
     for kind in KINDS.into_iter().filter(|_| is_open) {
         let (rows, is_read) = read_table(path, kind)?;
-        // One flipped bit can make a full table look empty.
-        let is_whole = is_read && !rows.is_empty();
-        for (key, value) in rows {
-            match seal.open(key.kind(), &key.name(), &value) {
-                Ok(_) => drop(found.rows.insert(key, value)),
-                Err(_) => drop(damaged.insert(key)),
-            }
+        let (good, bad): (Vec<Row>, Vec<Row>) =
+            rows.into_iter().partition(|(key, value)| seal.open(key.kind(), &key.name(), value).is_ok());
+        // One flipped bit can make a full table an empty one, or lead to a tree of other records.
+        let is_tree = good.len() > bad.len();
+        found.rows.extend(good);
+        if is_tree {
+            damaged.extend(bad.into_iter().map(|(key, _)| key));
         }
-        if is_whole {
+        if is_tree && is_read {
             broken.remove(kind);
         }
     }
