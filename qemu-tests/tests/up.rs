@@ -86,7 +86,7 @@ fn three_machines_are_installed_though_the_command_was_stopped() {
     assert!(last.iter().any(|line| line.contains("`landfall up --down` ends them")), "{last:?}");
     assert_eq!(rack.processes(), 3, "the machines run, the service does not");
 
-    let other = rack.up(&["--hosts", "1"]).output().unwrap();
+    let other = rack.up(&["--name", "other"]).output().unwrap();
     let said = String::from_utf8(other.stderr).unwrap();
     assert!(!other.status.success() && said.contains("other settings"), "{said}");
 

@@ -11,7 +11,7 @@ use super::open::{PATIENCE, open_file};
 use super::seal::Seal;
 use kernel::attempt::attempt;
 use redb::{Database, ReadableDatabase};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -58,8 +58,7 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
     let mut broken = BTreeSet::from(KINDS);
     for kind in KINDS.into_iter().filter(|_| is_open) {
         let (rows, is_read) = read_table(path, kind)?;
-        let (good, bad): (Vec<Row>, Vec<Row>) =
-            rows.into_iter().partition(|(key, value)| seal.open(key.kind(), &key.name(), value).is_ok());
+        let (good, bad): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| is_record(row, seal));
         // One flipped bit can make a full table an empty one, or lead to a tree of other records.
         let is_tree = good.len() > bad.len();
         found.rows.extend(good);
@@ -74,7 +73,9 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
         let (good, bad) = search(path, seal).map_err(|source| StoreError::Directory { path: path.into(), source })?;
         let mut added = 0_u32;
         for (key, (_, value)) in good {
-            if broken.contains(key.kind()) && !damaged.contains(&key) && !found.rows.contains_key(&key) {
+            // An older version is not what is damaged. Events have one: a damaged key may name another event.
+            let is_older = damaged.contains(&key) && !matches!(key, RowKey::Event(_));
+            if broken.contains(key.kind()) && !is_older && !found.rows.contains_key(&key) {
                 found.rows.insert(key, value);
                 added += 1;
             }
@@ -91,6 +92,12 @@ pub(super) fn salvage(path: &Path, is_open: bool, seal: &Seal) -> Result<Salvage
         lost.map(|key| Damage { kind: key.kind(), key: key.name(), reason: "it cannot be decrypted".into() }).collect();
     found.damage.extend(lost);
     Ok(found)
+}
+
+/// Whether a row is a record: what is not sealed opens as it is.
+fn is_record((key, value): &Row, seal: &Seal) -> bool {
+    let document = seal.open(key.kind(), &key.name(), value);
+    document.is_ok_and(|document| serde_json::from_slice::<Map<String, Value>>(&document).is_ok())
 }
 
 /// The records of a table, and whether that is all of them. Another process reads them: the library may panic at damage.
