@@ -3,7 +3,10 @@
 //! Parse ([`crate::rendezvous`] reads the documents), then plan (what differs from the service's records), then apply: one call for each
 //! change.
 
-use super::{Console, Reach, Session, display_name, explain::explain, host_name, host_target, inventory, table::Table};
+use super::{
+    Console, Reach, Session, display_name, explain::explain, host_name, host_target, inventory, read_small,
+    table::Table,
+};
 use crate::rendezvous::{self, PlannedHost, Rack};
 use crate::text::at;
 use anyhow::{Context, ensure};
@@ -13,11 +16,7 @@ use api::endpoint::{
     UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV, UPDATE_INSTALLER_ARGS,
 };
 use serde_json::{Map, Value, json};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 /// A larger file is not a manifest.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -105,7 +104,7 @@ impl Apply {
         if self.path.is_dir() {
             return rendezvous::directory(&self.path, version).with_context(failed);
         }
-        let text = read(&self.path)?;
+        let text = read_small(&self.path, MAX_FILE_BYTES)?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let documents = rendezvous::parse(&name, &text).with_context(failed)?;
         rendezvous::plan(&documents, version).with_context(failed)
@@ -243,14 +242,6 @@ fn contains(now: Option<&Value>, wanted: &Value) -> bool {
         }
         (now, wanted) => now == Some(wanted),
     }
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    use std::io::Read;
-    let failed = || format!("cannot read {}", path.display());
-    let mut text = String::new();
-    fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text)).with_context(failed)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub(crate) fn read_ssh_key(path: &std::path::Path) -> anyhow::Result<String> {
 }
 
 /// A small text file, or standard input for `-`.
-fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
+pub(crate) fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = |from: &mut dyn io::Read, text: &mut String| io::Read::take(from, max + 1).read_to_string(text);
     let len = match path.as_os_str() == "-" {

@@ -22,7 +22,7 @@ use std::{
 };
 
 const DIRECTORY: &str = "vms";
-const QEMU: &str = if cfg!(target_arch = "aarch64") { "qemu-system-aarch64" } else { "qemu-system-x86_64" };
+const QEMU: &str = "qemu-system-x86_64";
 /// What a live system of CoreOS and its installed one need, with room.
 const MEMORY_MIB: u32 = 4096;
 const DISK_GIB: u64 = 20;
@@ -48,7 +48,7 @@ pub(super) fn place(directory: &Path) -> PathBuf {
 /// Whether QEMU is here.
 pub(super) fn check() -> anyhow::Result<()> {
     ensure!(
-        !cfg!(target_arch = "aarch64"),
+        cfg!(target_arch = "x86_64"),
         "--vms makes machines of x86_64 only; start others by hand, with the ISO that `landfall up` makes"
     );
     let found =
@@ -226,14 +226,6 @@ impl Machine<'_> {
                 "-netdev",
                 format!("stream,id=nic,server=off,addr.type=unix,addr.path=wire-{}", self.index + 1),
             )];
-        }
-        if self.count == 1 {
-            // Named as behind a hub: ports are forwarded by that name.
-            return vec![
-                ("-netdev", "user,id=net".to_owned()),
-                ("-netdev", "hubport,id=gateway,hubid=0,netdev=net".to_owned()),
-                ("-netdev", "hubport,id=nic,hubid=0".to_owned()),
-            ];
         }
         let mut all = vec![
             ("-netdev", "user,id=net".to_owned()),

@@ -6,7 +6,7 @@ use super::{
     place::{SERVICE, make},
     stored::Stored,
 };
-use crate::control::read_ssh_key;
+use crate::control::{read_small, read_ssh_key};
 use crate::rendezvous::{self, RACK_FILE, Rack};
 use anyhow::{Context, bail, ensure};
 use std::{
@@ -17,7 +17,7 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// A larger file is not a plan or a key.
+/// A larger file is not a plan.
 const MAX_BYTES: u64 = 1 << 20;
 /// Below the user's home, the first that exists.
 const SSH_KEYS: [&str; 3] = [".ssh/id_ed25519.pub", ".ssh/id_ecdsa.pub", ".ssh/id_rsa.pub"];
@@ -91,7 +91,7 @@ pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Res
     }
     let mut table = match &given {
         Some(path) => {
-            let text = small(path)?;
+            let text = read_small(path, MAX_BYTES)?;
             text.parse().map_err(|error: toml::de::Error| {
                 let at = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
                 // The parser's own words may show the text, and a pull secret with it.
@@ -174,15 +174,6 @@ fn changed(before: &str, now: &Table) -> String {
     names.dedup();
     names.retain(|name| before.get(*name) != now.get(*name));
     names.join(", ")
-}
-
-fn small(path: &Path) -> anyhow::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let file = fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(u64::try_from(text.len())? <= MAX_BYTES, "{} is larger than {MAX_BYTES} bytes", path.display());
-    Ok(text)
 }
 
 /// Mode 0600: a pull secret may be in it.
