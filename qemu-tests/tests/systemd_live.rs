@@ -110,7 +110,7 @@ impl Site {
             state_dir: dir.path().join("state"),
             iso: iso.to_owned(),
             agent_binary: None,
-            image: iso.to_owned(),
+            image: ok(media::os_image(SectorSize::B512, Compression::Raw, Drivers::Cloud)),
             offered: Vec::new(),
             cluster_files: None,
             poll_interval_s: 2,

@@ -37,6 +37,7 @@ impl ClusterFiles {
         let (stripped, library) = (named(super::PROGRAM), named(super::LIBRARY));
         run(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
         fs::copy(images::unused_library("libgcc_s.so.1")?, &library)?;
+        run(Command::new("gzip").arg("--no-name").args([&stripped, &library]))?;
         let [authority, _] = certificate(directory, "authority", None)?;
         let settings = Settings {
             role: Role::Bootstrap,
@@ -48,14 +49,18 @@ impl ClusterFiles {
             client: certificate(directory, "client", Some(ADDRESS))?,
             objects: None,
         };
-        Ok(Self { directory: directory.to_owned(), settings, offered: vec![stripped, library] })
+        Ok(Self {
+            directory: directory.to_owned(),
+            settings,
+            offered: [stripped, library].map(|file| file.with_added_extension("gz")).into(),
+        })
     }
 
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Files that the service must offer like images.
+    /// Files that the service must offer like images, packed as images may be.
     pub fn offered(&self) -> &[PathBuf] {
         &self.offered
     }

@@ -81,8 +81,8 @@ pub(super) fn machine(settings: &Settings, more: &Value) -> Value {
 pub(super) fn programs(settings: &Settings) -> Vec<Value> {
     let fetched = |path: &str, mode: u32| {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let source = format!("{}/{name}", settings.files_url);
-        json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}})
+        let contents = json!({"source": format!("{}/{name}.gz", settings.files_url), "compression": "gzip"});
+        json!({"path": path, "mode": mode, "overwrite": true, "contents": contents})
     };
     let text = serde_json::to_string(settings).unwrap_or_default();
     vec![fetched(PROGRAM, 0o755), fetched(LIBRARY, 0o755), file(SETTINGS_PATH, 0o600, &text)]
