@@ -48,9 +48,14 @@ pub enum DataUrlError {
 
 /// The URL of `bytes`, percent-encoded: good for short text, which stays readable.
 pub fn percent(bytes: &[u8]) -> String {
+    percent_but(bytes, b"-._~/:")
+}
+
+/// The same, with letters, digits and these bytes as they are.
+pub(crate) fn percent_but(bytes: &[u8], plain: &[u8]) -> String {
     let mut url = String::from("data:,");
     for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
             url.push(char::from(byte));
         } else {
             url.push_str(&format!("%{byte:02X}"));

@@ -7,6 +7,7 @@
 
 pub mod apply;
 mod budget;
+pub mod butane;
 mod check;
 pub mod cli;
 pub mod customize;

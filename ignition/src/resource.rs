@@ -48,7 +48,7 @@ fn from_url<'a>(url: String, is_packed: bool) -> Resource<'a> {
 }
 
 /// Packed as well as gzip can, with the same bytes each time.
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     // Writing to memory can't fail.
     let _ = encoder.write_all(bytes);

@@ -15,6 +15,7 @@ mod units;
 pub use error::{ApplyError, Unsupported};
 pub use plan::{Action, plan};
 pub use root::Root;
+pub(crate) use root::{Place, is_directory, is_link, is_regular};
 
 use crate::fetch::Fetcher;
 use crate::model::{Document, Version};

@@ -43,7 +43,7 @@ pub struct Root {
 
 /// A path below a root; only the last part may be a link.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place(Vec<OsString>);
+pub(crate) struct Place(Vec<OsString>);
 
 /// Owner and permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Place {
     }
 
     /// What is in it by this name.
-    pub(super) fn join(&self, name: impl AsRef<OsStr>) -> Self {
+    pub(crate) fn join(&self, name: impl AsRef<OsStr>) -> Self {
         let mut parts = self.0.clone();
         parts.push(name.as_ref().to_owned());
         Self(parts)
@@ -90,15 +90,15 @@ impl fmt::Debug for Place {
     }
 }
 
-pub(super) fn is_link(stat: &FileStat) -> bool {
+pub(crate) fn is_link(stat: &FileStat) -> bool {
     stat.st_mode & FILE_TYPE == SFlag::S_IFLNK.bits()
 }
 
-pub(super) fn is_directory(stat: &FileStat) -> bool {
+pub(crate) fn is_directory(stat: &FileStat) -> bool {
     stat.st_mode & FILE_TYPE == SFlag::S_IFDIR.bits()
 }
 
-pub(super) fn is_regular(stat: &FileStat) -> bool {
+pub(crate) fn is_regular(stat: &FileStat) -> bool {
     stat.st_mode & FILE_TYPE == SFlag::S_IFREG.bits()
 }
 
@@ -116,7 +116,7 @@ impl Root {
     }
 
     /// Where a path leads in the end.
-    pub(super) fn follow(&self, path: impl AsRef<Path>) -> io::Result<Place> {
+    pub(crate) fn follow(&self, path: impl AsRef<Path>) -> io::Result<Place> {
         self.walk(path.as_ref(), true)
     }
 
@@ -198,7 +198,7 @@ impl Root {
     }
 
     /// What is at a place, also a link; None if it is missing.
-    pub(super) fn stat(&self, place: &Place) -> io::Result<Option<FileStat>> {
+    pub(crate) fn stat(&self, place: &Place) -> io::Result<Option<FileStat>> {
         let (Some(parent), Some(name)) = (place.parent(), place.name()) else {
             return Ok(Some(fstat(&self.dir)?));
         };
@@ -210,23 +210,27 @@ impl Root {
     }
 
     /// Where the link at a place leads.
-    pub(super) fn link_target(&self, place: &Place) -> io::Result<OsString> {
+    pub(crate) fn link_target(&self, place: &Place) -> io::Result<OsString> {
         let parent = self.directory(&place.parent().unwrap_or(Place(Vec::new())))?;
         Ok(readlinkat(&parent, place.name().unwrap_or_default())?)
     }
 
     /// A regular file's bytes; an error if there are more than `limit_bytes`. None if it is missing.
     pub(super) fn read(&self, path: &str, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
-        let place = self.follow(path)?;
-        let file = match self.open_file(&place, OFlag::O_RDONLY) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        match self.read_at(&self.follow(path)?, limit_bytes) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same of the file at a place; it exists.
+    pub(crate) fn read_at(&self, place: &Place, limit_bytes: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_file(place, OFlag::O_RDONLY)?;
         let mut bytes = Vec::new();
         file.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        if len > limit_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(Some(bytes)) }
+        if len > limit_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
     }
 
     /// An existing regular file.
@@ -297,7 +301,7 @@ impl Root {
     }
 
     /// Names in a directory, in order; none if it is missing.
-    pub(super) fn names(&self, place: &Place) -> io::Result<Vec<OsString>> {
+    pub(crate) fn names(&self, place: &Place) -> io::Result<Vec<OsString>> {
         match self.directory(place) {
             Ok(dir) => names_in(dir.as_fd(), OsStr::new(".")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

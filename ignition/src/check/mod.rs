@@ -3,7 +3,7 @@
 
 mod storage;
 mod systemd;
-mod text;
+pub(crate) mod text;
 mod unit;
 pub(crate) mod url;
 

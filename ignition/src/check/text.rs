@@ -14,7 +14,7 @@ pub(super) fn path(path: &str) -> Result<(), &'static str> {
 }
 
 /// The same path without what leads nowhere, by its text alone.
-pub(super) fn clean(path: &str) -> String {
+pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

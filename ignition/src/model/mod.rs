@@ -4,6 +4,7 @@
 
 pub(crate) mod go_types;
 pub(crate) mod part;
+pub(crate) mod shape;
 pub(crate) mod version;
 
 use crate::json::{Kind, Value};
@@ -339,6 +340,8 @@ parts! {
 macro_rules! keyed {
     ($($name:ident by $key:ident,)*) => {$(
         impl Keyed for $name<'_> {
+            const KEYS: &'static [&'static str] = &[stringify!($key)];
+
             fn key(&self) -> Cow<'_, str> {
                 Cow::Borrowed(&self.$key)
             }
@@ -356,6 +359,8 @@ keyed! {
 }
 
 impl Keyed for Reference<'_> {
+    const KEYS: &'static [&'static str] = &["source"];
+
     fn key(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.source.as_deref().unwrap_or_default())
     }
@@ -366,6 +371,8 @@ impl Keyed for Reference<'_> {
 }
 
 impl Keyed for HttpHeader<'_> {
+    const KEYS: &'static [&'static str] = &["name"];
+
     fn key(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.name)
     }
@@ -376,6 +383,8 @@ impl Keyed for HttpHeader<'_> {
 }
 
 impl Keyed for Partition<'_> {
+    const KEYS: &'static [&'static str] = &["number", "label"];
+
     fn key(&self) -> Cow<'_, str> {
         Cow::Owned(match self.number {
             0 => format!("label:{}", self.label.as_deref().unwrap_or_default()),

@@ -1,6 +1,7 @@
 //! What every part of a config can do: be read, merged, written, and walked for its faults.
 
 use super::go_types::{Place, Wanted, type_name};
+use super::shape::Shape;
 use super::version::Version;
 use crate::json::{Kind, Value};
 use crate::report::{DUPLICATE, Walk};
@@ -85,6 +86,8 @@ pub(crate) fn is_key(text: &str, key: &str) -> bool {
 
 /// A part of a config.
 pub(crate) trait Part<'a>: Clone + Default + PartialEq {
+    const SHAPE: &'static Shape;
+
     /// Takes what `value` has. Read twice, as from a key given twice, the later wins.
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>);
 
@@ -114,6 +117,9 @@ pub(crate) trait Check {
 
 /// An entry of a list that is identified by a key.
 pub(crate) trait Keyed: Sized {
+    /// The fields that the key is made of; none if it is the entry itself.
+    const KEYS: &'static [&'static str];
+
     fn key(&self) -> Cow<'_, str>;
 
     /// This with what `child`, of the same key, says; None if that removes it.
@@ -126,6 +132,8 @@ fn write_text(text: &str, out: &mut Vec<u8>) {
 }
 
 impl<'a> Part<'a> for Text<'a> {
+    const SHAPE: &'static Shape = &Shape::Text;
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         match value.text() {
             Some(text) => *self = text,
@@ -149,6 +157,8 @@ impl<'a> Part<'a> for Text<'a> {
 }
 
 impl Keyed for Text<'_> {
+    const KEYS: &'static [&'static str] = &[];
+
     fn key(&self) -> Cow<'_, str> {
         Cow::Borrowed(self)
     }
@@ -159,6 +169,8 @@ impl Keyed for Text<'_> {
 }
 
 impl<'a> Part<'a> for i64 {
+    const SHAPE: &'static Shape = &Shape::Number;
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         let number = (value.kind() == Kind::Number).then(|| std::str::from_utf8(value.source()).ok()?.parse().ok());
         match number.flatten() {
@@ -182,6 +194,8 @@ impl<'a> Part<'a> for i64 {
 }
 
 impl<'a> Part<'a> for bool {
+    const SHAPE: &'static Shape = &Shape::Flag;
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         match value.kind() {
             Kind::True => *self = true,
@@ -206,6 +220,8 @@ impl<'a> Part<'a> for bool {
 
 /// Null, or a scalar.
 impl<'a, T: Part<'a>> Part<'a> for Option<T> {
+    const SHAPE: &'static Shape = T::SHAPE;
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         if value.kind() == Kind::Null {
             *self = None;
@@ -258,6 +274,8 @@ fn write_list<'a, T: Part<'a>>(list: &[T], out: &mut Vec<u8>) {
 
 /// Entries identified by their keys.
 impl<'a, T: Part<'a> + Keyed> Part<'a> for Vec<T> {
+    const SHAPE: &'static Shape = &Shape::List(T::SHAPE, T::KEYS);
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         decode_list(self, value, decoder);
     }
@@ -329,6 +347,8 @@ impl<T> Deref for Sequence<T> {
 }
 
 impl<'a, T: Part<'a>> Part<'a> for Sequence<T> {
+    const SHAPE: &'static Shape = &Shape::List(T::SHAPE, &[]);
+
     fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
         decode_list(&mut self.0, value, decoder);
     }
@@ -383,6 +403,15 @@ macro_rules! parts {
         }
 
         impl<'a> Part<'a> for $name $(<$life>)? {
+            const SHAPE: &'static crate::model::shape::Shape = &crate::model::shape::Shape::Object {
+                name: stringify!($name),
+                fields: &[$(crate::model::shape::Field {
+                    key: $key,
+                    since: crate::model::shape::first(&[$(Version::$since)?]),
+                    shape: <$ty as Part<'a>>::SHAPE,
+                },)*],
+            };
+
             fn decode(&mut self, value: Value<'_, 'a>, decoder: &mut Decoder<'a>) {
                 if !matches!(value.kind(), Kind::Object | Kind::Null) {
                     decoder.mismatch(value, crate::model::go_types::Wanted::Object);

@@ -4,11 +4,14 @@
 //! result of a text follows its aliases: a megabyte can take minutes and many gigabytes. So a text is scanned once before
 //! it is read, event by event, and refused at the first event beyond a bound.
 
+mod node;
 mod sys;
+
+pub(crate) use node::{Content, Node, NodeError, first_document};
 
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
-use sys::{Event, Events};
+use sys::{Event, EventKind, Events};
 
 /// Depth of collections. The reader accepts no more either.
 pub const MAX_DEPTH: usize = 128;
@@ -126,14 +129,14 @@ pub fn check(text: &[u8], max_bytes: usize) -> Result<(), YamlError> {
     let mut open: Vec<(Extent, Option<Box<[u8]>>)> = Vec::new();
     let mut anchors: BTreeMap<Box<[u8]>, Option<Extent>> = BTreeMap::new();
     let (mut current, mut before) = (Extent::default(), Extent::default());
-    for event in Events::parse(text) {
+    for Event { anchor, kind, .. } in Events::parse(text) {
         let value = Extent { values: 1, text_bytes: 0 };
-        match event {
-            Event::DocumentStart => {
+        match kind {
+            EventKind::DocumentStart => {
                 anchors.clear();
                 before.add(std::mem::take(&mut current));
             }
-            Event::CollectionStart(anchor) => {
+            EventKind::SequenceStart | EventKind::MappingStart => {
                 if open.len() >= MAX_DEPTH {
                     return Err(YamlError::TooDeep { max: MAX_DEPTH });
                 }
@@ -142,27 +145,27 @@ pub fn check(text: &[u8], max_bytes: usize) -> Result<(), YamlError> {
                 }
                 open.push((std::mem::replace(&mut current, value), anchor));
             }
-            Event::CollectionEnd => {
+            EventKind::CollectionEnd => {
                 let (outer, anchor) = open.pop().unwrap_or_default();
                 if let Some(anchor) = anchor {
                     anchors.insert(anchor, Some(current));
                 }
                 current.add(outer);
             }
-            Event::Scalar { anchor, bytes } => {
+            EventKind::Scalar { bytes, .. } => {
                 let scalar = Extent { text_bytes: bytes, ..value };
                 if let Some(anchor) = anchor {
                     anchors.insert(anchor, Some(scalar));
                 }
                 current.add(scalar);
             }
-            Event::Alias(anchor) => match anchor.and_then(|anchor| anchors.get(&anchor)) {
+            EventKind::Alias => match anchor.and_then(|anchor| anchors.get(&anchor)) {
                 Some(Some(extent)) => current.add(*extent),
                 Some(None) => return Err(YamlError::Endless),
                 // Its reader refuses it.
                 None => current.add(value),
             },
-            Event::Other => {}
+            EventKind::StreamEnd | EventKind::Other => {}
         }
         // What is around the innermost collection was within the bounds when that began.
         let mut all = before;
