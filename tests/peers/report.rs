@@ -16,21 +16,27 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// The folder, if it has all these programs. What can't run is reported by its name.
+    /// The folder, if it has all these programs, on a machine where they can run. What can't run is reported by its name.
     pub(crate) fn with(scenario: &str, programs: &[&str]) -> Option<Self> {
+        let peers = Self::in_folder(scenario, programs)?;
+        match peers.missing_of_machine() {
+            None => Some(peers),
+            Some(missing) => not_run(scenario, &format!("missing: {missing}")),
+        }
+    }
+
+    /// The same of programs that run anywhere.
+    pub(crate) fn in_folder(scenario: &str, programs: &[&str]) -> Option<Self> {
         let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
             testkit::skip::because(format_args!("{FOLDER} names no folder with the real programs"));
-            line(scenario, "not run", &format!("{FOLDER} is not set"));
-            return None;
+            return not_run(scenario, &format!("{FOLDER} is not set"));
         };
         let peers = Self { folder: fs::canonicalize(&folder).unwrap_or(folder) };
         let missing: Vec<_> = programs.iter().copied().filter(|name| !peers.program(name).is_file()).collect();
-        let missing = if missing.is_empty() { peers.missing_of_machine() } else { Some(missing.join(", ")) };
-        if let Some(missing) = missing {
-            line(scenario, "not run", &format!("missing: {missing}"));
-            return None;
+        match missing.is_empty() {
+            true => Some(peers),
+            false => not_run(scenario, &format!("missing: {}", missing.join(", "))),
         }
-        Some(peers)
     }
 
     fn missing_of_machine(&self) -> Option<String> {
@@ -49,6 +55,11 @@ impl Peers {
         let places = [self.folder.join("lib"), self.folder.parent().unwrap_or(Path::new("/")).join("lib")];
         places.map(|place| place.display().to_string()).join(":")
     }
+}
+
+fn not_run(scenario: &str, why: &str) -> Option<Peers> {
+    line(scenario, "not run", why);
+    None
 }
 
 /// A line of the report, printed and kept for the table at the end.

@@ -22,9 +22,6 @@ pub(super) fn check(document: &Value, edition: Edition, findings: &mut Findings)
     if edition.openshift.is_some() && edition.fcos >= 6 {
         cex_argument(document, findings);
     }
-    if edition.openshift.is_some() && document.get("metadata").is_none() {
-        metadata(document, findings);
-    }
     document.each_object(&mut |name, object| match name {
         "Resource" | "Reference" => sources(object, &["inline", "local", "source"], findings),
         "Unit" | "Dropin" => sources(object, &["contents", "contentsLocal"], findings),
@@ -36,12 +33,12 @@ pub(super) fn check(document: &Value, edition: Edition, findings: &mut Findings)
         "GrubUser" => {
             for key in ["name", "passwordHash"].into_iter().filter(|key| object.text_at(key).is_empty()) {
                 let what = if key == "name" { "a name" } else { "a password hash" };
-                findings.error(object.at(key), format!("a user of GRUB needs {what}"));
+                findings.error_at(object, key, format!("a user of GRUB needs {what}"));
             }
         }
         "Metadata" => metadata(object, findings),
         "OpenShift" if !KERNEL_TYPES.contains(&object.text_at("kernelType")) => {
-            findings.error(object.at("kernelType"), "the kernel type is default or realtime");
+            findings.error_at(object, "kernelType", "the kernel type is default or realtime");
         }
         _ => {}
     });
@@ -50,7 +47,7 @@ pub(super) fn check(document: &Value, edition: Edition, findings: &mut Findings)
 fn sources(object: &Value, keys: &[&str], findings: &mut Findings) {
     let mut given = keys.iter().filter(|key| object.get(key).is_some());
     if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        findings.error(object.at(second), format!("only one of {} and {} may be given", snake(first), snake(second)));
+        findings.error_at(object, second, format!("only one of {} and {} may be given", snake(first), snake(second)));
     }
 }
 
@@ -60,12 +57,12 @@ fn mount_unit(filesystem: &Value, edition: Edition, findings: &mut Findings) {
     }
     let (format, path) = (filesystem.text_at("format"), filesystem.text_at("path"));
     if format.is_empty() {
-        findings.error(filesystem.at("format"), "a mount unit needs the file system's format");
+        findings.error_at(filesystem, "format", "a mount unit needs the file system's format");
     }
     // Swap space is mounted nowhere; before 1.4 there was no unit for it.
     let is_swap = edition.fcos >= 4 && (format == "swap" || format.is_empty());
     if path.is_empty() && !is_swap {
-        findings.error(filesystem.at("path"), "a mount unit needs a path");
+        findings.error_at(filesystem, "path", "a mount unit needs a path");
     }
 }
 
@@ -73,7 +70,7 @@ fn mode(object: &Value, is_directory: bool, findings: &mut Findings) {
     let Some(mode) = object.number_at("mode").filter(|mode| (0..=7777).contains(mode)) else { return };
     let Ok(octal) = i64::from_str_radix(&mode.to_string(), 8) else { return };
     if !is_usual(mode, is_directory) && is_usual(octal, is_directory) {
-        findings.warning(object.at("mode"), format!("the mode is decimal: 0{mode} is the octal one"));
+        findings.warning_at(object, "mode", format!("the mode is decimal: 0{mode} is the octal one"));
     }
 }
 
@@ -100,25 +97,24 @@ fn is_usual(mode: i64, is_directory: bool) -> bool {
 fn boot_device(device: &Value, edition: Edition, findings: &mut Findings) {
     let mirrors = device.items_at(&["mirror", "devices"]);
     let layout = device.get("layout").and_then(Value::text);
-    let at_layout = device.at("layout");
     if !mirrors.is_empty() && layout.is_none() {
         let message = "a mirrored boot device needs a layout";
         match edition.fcos >= 7 {
-            true => findings.error(device.at("mirror"), message),
-            false => findings.warning(device.at("mirror"), message),
+            true => findings.error_at(device, "mirror", message),
+            false => findings.warning_at(device, "mirror", message),
         }
     }
-    if let [only] = mirrors {
-        findings.error(only.at, "a mirror needs two devices or more");
+    if let (1, Some(mirror)) = (mirrors.len(), device.get("mirror")) {
+        findings.error_at(mirror, "devices", "a mirror needs two devices or more");
     }
     let known = LAYOUTS.get(..if edition.fcos >= 6 { LAYOUTS.len() } else { OLD_LAYOUTS }).unwrap_or_default();
     if layout.is_some_and(|layout| !known.contains(&layout)) {
-        findings.error(at_layout, format!("the layout is one of {}", known.join(", ")));
+        findings.error_at(device, "layout", format!("the layout is one of {}", known.join(", ")));
         return;
     }
     let is_z = layout.is_some_and(|layout| layout.starts_with("s390x"));
     if is_z && !mirrors.is_empty() {
-        findings.error(at_layout, "boot devices of IBM Z cannot be mirrored");
+        findings.error_at(device, "layout", "boot devices of IBM Z cannot be mirrored");
     }
     let disk = device.find(&["luks", "device"]).and_then(Value::text).unwrap_or_default();
     let prefix = match layout {
@@ -130,15 +126,22 @@ fn boot_device(device: &Value, edition: Edition, findings: &mut Findings) {
         let letter = disk.rsplit_once(prefix).map(|(_, letter)| letter.as_bytes());
         match letter {
             Some([b'a'..=b'z']) => {}
-            _ if disk.is_empty() => findings.error(at_layout, format!("the layout {layout} needs luks.device")),
-            _ => findings.error(at_layout, format!("with the layout {layout}, luks.device is {prefix} and a letter")),
+            _ if disk.is_empty() => {
+                findings.error_at(device, "layout", format!("the layout {layout} needs luks.device"))
+            }
+            _ => findings.error_at(
+                device,
+                "layout",
+                format!("with the layout {layout}, luks.device is {prefix} and a letter"),
+            ),
         }
     }
     let Some(luks) = device.get("luks") else { return };
     let (has_tpm2, has_cex) = (luks.is_true(&["tpm2"]), luks.is_true(&["cex", "enabled"]));
     if has_cex {
         if !is_z {
-            findings.error(luks.at("cex"), "CEX cards are of IBM Z: the layout must be one of s390x");
+            let (object, key) = if layout.is_some() { (device, "layout") } else { (luks, "cex") };
+            findings.error_at(object, key, "CEX cards are of IBM Z: the layout must be one of s390x");
         }
         if has_tpm2 || !luks.items_at(&["tang"]).is_empty() {
             findings.error(luks.at, "cannot use both cex and clevis");
@@ -164,7 +167,7 @@ fn partitions_and_mounts(document: &Value, findings: &mut Findings) {
                 let message = format!(
                     "only on {BOOT_DISK}, or with wipe_table, is a partition found by its label: give its number"
                 );
-                findings.warning(partition.at("number"), message);
+                findings.warning_at(partition, "number", message);
             }
         }
     }
@@ -174,7 +177,7 @@ fn partitions_and_mounts(document: &Value, findings: &mut Findings) {
         let is_below =
             |path: &str, top: &str| path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if path.is_some_and(|path| !is_below(path, "/etc") && !is_below(path, "/var")) {
-            findings.error(filesystem.at("path"), "only below /etc and /var are file systems mounted by units");
+            findings.error_at(filesystem, "path", "only below /etc and /var are file systems mounted by units");
         }
     }
 }
@@ -185,21 +188,24 @@ fn cex_argument(document: &Value, findings: &mut Findings) {
         || document.items_at(&["storage", "luks"]).iter().any(opens_root);
     let arguments = document.items_at(&["openshift", "kernelArguments"]);
     if has_cex && !arguments.iter().any(|argument| argument.text() == Some(CEX_ARGUMENT)) {
-        findings
-            .error(document.at("openshift"), format!("with CEX, openshift.kernel_arguments must have {CEX_ARGUMENT}"));
+        let message = format!("with CEX, openshift.kernel_arguments must have {CEX_ARGUMENT}");
+        match document.get("openshift") {
+            Some(openshift) => findings.error_at(openshift, "kernelArguments", message),
+            None => findings.error_at(document, "openshift", message),
+        }
     }
 }
 
 fn metadata(metadata: &Value, findings: &mut Findings) {
     if metadata.text_at("name").is_empty() {
-        findings.error(metadata.at("name"), "metadata.name is required");
+        findings.error_at(metadata, "name", "metadata.name is required");
     }
     let labels = match metadata.get("labels") {
         Some(Value { data: Data::Map(labels), .. }) => labels.as_slice(),
         _ => &[],
     };
     if !labels.iter().any(|(label, role)| &**label == ROLE && role.text().is_some_and(|role| !role.is_empty())) {
-        findings.error(metadata.at("labels"), format!("metadata.labels must have {ROLE}"));
+        findings.error_at(metadata, "labels", format!("metadata.labels must have {ROLE}"));
     }
 }
 

@@ -113,8 +113,9 @@ pub(super) fn embed(document: &mut Value, edition: Edition, files: &mut Files, f
     let encoder = Encoder::of(edition);
     document.each_object_mut(&mut |name, object| match name {
         "References" => {
-            let merge = object.list_mut("merge").map(Vec::as_mut_slice).unwrap_or_default();
-            merge.iter_mut().for_each(|config| contents(config, true, encoder, files, findings));
+            if let Some(Value { data: Data::List(merge), .. }) = object.get_mut("merge") {
+                merge.iter_mut().for_each(|config| contents(config, true, encoder, files, findings));
+            }
             if let Some(replace) = object.get_mut("replace") {
                 contents(replace, true, encoder, files, findings);
             }
@@ -135,7 +136,7 @@ pub(super) fn embed(document: &mut Value, edition: Edition, files: &mut Files, f
                     Ok(text) => {
                         let keys = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
                         let keys = keys.filter(|key| !key.is_empty()).map(|key| file.at.text(key));
-                        if let Some(list) = object.list_mut("sshAuthorizedKeys") {
+                        if let Some(list) = object.list_mut("sshAuthorizedKeys", local.at) {
                             list.extend(keys);
                         }
                     }
@@ -158,7 +159,8 @@ fn contents(object: &mut Value, is_config: bool, encoder: Encoder, files: &mut F
     };
     match bytes {
         Ok(bytes) => {
-            if is_config && object.text_at("compression").is_empty() {
+            // What is compressed is not looked into.
+            if is_config && (local.is_none() || object.text_at("compression").is_empty()) {
                 config(&bytes, source.at, findings);
             }
             encoder.set(object, &bytes, source.at);
@@ -221,16 +223,16 @@ fn trees(document: &mut Value, encoder: Encoder, files: &mut Files, findings: &m
             Ok((root, place)) => match root.stat(&place) {
                 Ok(Some(stat)) if is_directory(&stat) => place,
                 Ok(_) => {
-                    findings.error(tree.at("local"), format!("'{}' is not a directory", local.escape_debug()));
+                    findings.error_at(tree, "local", format!("'{}' is not a directory", local.escape_debug()));
                     continue;
                 }
                 Err(error) => {
-                    findings.error(tree.at("local"), LocalError::Io { path: local.to_owned(), error });
+                    findings.error_at(tree, "local", LocalError::Io { path: local.to_owned(), error });
                     continue;
                 }
             },
             Err(error) => {
-                findings.error(tree.at("local"), error);
+                findings.error_at(tree, "local", error);
                 continue;
             }
         };
@@ -309,7 +311,7 @@ impl Walk<'_> {
     /// The entry of the config that a tree's entry completes, or a new one.
     fn known_or_new(&mut self, kind: Kind, path: &str, filled: &[&str]) -> Result<&mut Value, String> {
         let Some(place) = self.nodes.find(kind, path) else { return self.add(kind, path) };
-        let known = self.storage.list_mut(kind).and_then(|list| list.get_mut(place)).ok_or(EXISTS)?;
+        let known = self.storage.list_mut(kind, self.tree.at).and_then(|list| list.get_mut(place)).ok_or(EXISTS)?;
         let is_filled = known.find(filled).and_then(Value::text).is_some_and(|text| !text.is_empty());
         if is_filled { Err(EXISTS.to_owned()) } else { Ok(known) }
     }
@@ -321,7 +323,7 @@ impl Walk<'_> {
         let owner = |key: &str| self.tree.get(key).filter(|owner| is_given(owner)).cloned();
         let at = self.tree.at;
         let entry = at.object([("path", Some(at.text(path))), ("user", owner("user")), ("group", owner("group"))]);
-        let list = self.storage.list_mut(kind).ok_or(EXISTS)?;
+        let list = self.storage.list_mut(kind, at).ok_or(EXISTS)?;
         self.nodes.0.insert((kind, path.to_owned()), list.len());
         list.push(entry);
         list.last_mut().ok_or_else(|| EXISTS.to_owned())

@@ -15,12 +15,12 @@ use crate::json::{MAX_VALUES, Value as Json, parse as parse_json};
 use crate::model::part::{Part, Sequence};
 use crate::model::shape::Shape;
 use crate::model::{Disk, Document};
-use crate::report::{Report, Severity};
+use crate::report::{DUPLICATE, Report, Severity};
 use crate::yaml::{Content, NodeError, first_document};
 use edition::Edition;
 pub use edition::EditionError;
 use local::Files;
-use std::{io, path::Path};
+use std::{collections::HashSet, io, path::Path};
 use value::{At, Data, Findings, Value};
 
 /// Larger documents are not written by people; what they embed is not in them.
@@ -110,6 +110,10 @@ impl Job {
         let is_fatal = |job: &Self| job.findings.report.is_fatal();
         if is_fatal(self) {
             return None;
+        }
+        if self.edition.openshift.is_some() && document.get("metadata").is_none() {
+            let at = self.findings.member(&document, "metadata");
+            document.set("metadata", Value { at, data: Data::Object("Metadata", Vec::new()) });
         }
         check::check(&document, self.edition, &mut self.findings);
         if is_fatal(self) {
@@ -245,46 +249,51 @@ impl Job {
             let at = self.locate(&path, json.root());
             self.findings.add(severity, at, message);
         }
-        if !self.whole
-            && let Some(Value { data: Data::Object(_, members), .. }) = spec
-        {
-            for (_, value) in
-                members.iter().filter(|(_, value)| !matches!(&value.data, Data::List(list) if list.is_empty()))
-            {
+        let Some(Value { data: Data::Object(_, members), .. }) = spec else { return };
+        for (_, value) in members {
+            if !self.whole {
                 self.findings.warning(value.at, "it is not part of the Ignition config and left out");
+                continue;
+            }
+            let mut seen = HashSet::new();
+            for item in value.items().iter().filter(|item| !seen.insert(item.text())) {
+                self.findings.error(item.at, DUPLICATE);
             }
         }
     }
 
     /// Where a value of the merged config comes from, or the deepest one around it. Entries of lists are found by their keys, since
     /// merging moves them.
-    fn locate(&self, path: &str, root: Json<'_, '_>) -> At {
-        let mut candidates: Vec<&Value> = self.layers.iter().rev().collect();
+    fn locate(&mut self, path: &str, root: Json<'_, '_>) -> At {
+        let Self { layers, findings, .. } = self;
+        let mut candidates: Vec<&Value> = layers.iter().rev().collect();
         let (mut shape, mut json) = (Document::SHAPE, root);
-        for step in path.split('.').skip(1) {
-            let (next, below) = match shape {
+        let mut steps = path.split('.').skip(1).peekable();
+        while let Some(step) = steps.peek() {
+            let (next, below): (Vec<&Value>, _) = match shape {
                 Shape::List(of, keys) => {
                     let index = step.parse().unwrap_or(usize::MAX);
                     let Some(item) = json.items().nth(index) else { break };
-                    let next = candidates.iter().filter_map(|list| entry(list.items(), index, item, keys)).collect();
-                    (next, Some((*of, item)))
+                    let next = candidates.iter().filter_map(|list| entry(list.items(), index, item, keys));
+                    (next.collect(), Some((*of, item)))
                 }
                 Shape::Object { fields, .. } => {
-                    let next: Vec<&Value> = candidates.iter().filter_map(|object| object.get(step)).collect();
-                    let field = fields.iter().find(|field| field.key == step);
-                    (next, field.and_then(|field| Some((field.shape, json.member(step)?))))
+                    let next = candidates.iter().filter_map(|object| object.get(step));
+                    let field = fields.iter().find(|field| field.key == *step);
+                    (next.collect(), field.and_then(|field| Some((field.shape, json.member(step)?))))
                 }
                 _ => break,
             };
-            if next.is_empty() {
-                break;
-            }
-            candidates = next;
-            // A value that is missing is where its object is.
-            let Some(below) = below else { break };
-            (shape, json) = below;
+            let Some(below) = below.filter(|_| !next.is_empty()) else { break };
+            steps.next();
+            (candidates, (shape, json)) = (next, below);
         }
-        candidates.first().map_or(self.findings.root(), |value| value.at)
+        match (candidates.first(), steps.next()) {
+            // The document could have what is missing here.
+            (Some(found), Some(key)) if found.is_named() => findings.member(found, key),
+            (Some(found), _) => found.at,
+            (None, _) => findings.root(),
+        }
     }
 }
 
@@ -298,13 +307,14 @@ fn entry<'v>(list: &'v [Value], index: usize, item: Json<'_, '_>, keys: &[&str])
     in_place.or_else(|| list.iter().find(|value| !keys.is_empty() && is_same(value)))
 }
 
+/// Whether a key's field is the same; nothing is as good as missing.
 fn same(value: Option<&Value>, json: Option<Json<'_, '_>>) -> bool {
     match value.map(|value| &value.data) {
         Some(Data::Text(text)) => json.and_then(|json| json.text()).is_some_and(|other| other == **text),
         Some(Data::Number(number)) if *number != 0 => {
             json.is_some_and(|json| json.source() == number.to_string().as_bytes())
         }
-        _ => json.is_none(),
+        _ => json.is_none_or(|json| json.text().is_some_and(|text| text.is_empty())),
     }
 }
 

@@ -73,7 +73,7 @@ fn mount_unit(filesystem: &Value, is_remote: bool, edition: Edition) -> Value {
         );
         (format!("{}.mount", unit_name(path)), contents)
     };
-    let at = filesystem.at("withMountUnit");
+    let at = filesystem.get("withMountUnit").map_or(filesystem.at, |flag| flag.at);
     at.object([("name", Some(at.text(name))), ("enabled", Some(at.flag(true))), ("contents", Some(at.text(contents)))])
 }
 
@@ -205,7 +205,7 @@ fn boot_volume(luks: &Value, layout: &str, is_mirrored: bool) -> Value {
 /// GRUB reads this file at the start of each boot.
 fn grub_users(grub: &Value, encoder: Encoder) -> Option<Value> {
     let users = grub.items_at(&["users"]);
-    let at = grub.at("users");
+    let at = grub.get("users")?.at;
     let names: Vec<&str> = users.iter().map(|user| user.text_at("name")).collect();
     let mut text = format!("{MARK}\n\nset superusers=\"{}\"\n", names.join(" "));
     for user in users {

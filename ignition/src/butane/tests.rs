@@ -22,7 +22,9 @@ fn outcome(case: &cases::Case, files: &Path) -> (Option<Tree>, Vec<String>) {
         let at = entry.position.unwrap();
         format!("{} {} {}:{}", entry.severity, entry.path.as_deref().unwrap(), at.line, at.column)
     });
-    (text.map(|text| yaml::document(&text, 1 << 20).unwrap()), findings.collect())
+    // YAML has line breaks that JSON has not.
+    let read = |text: Vec<u8>| serde_json::from_slice(&text).or_else(|_| yaml::document(&text, 1 << 20)).unwrap();
+    (text.map(read), findings.collect())
 }
 
 fn contents(url: &str) -> String {

@@ -73,6 +73,25 @@ impl Findings {
         At(self.origins.len() - 1)
     }
 
+    /// The place of a member. A missing one is where its object is.
+    pub(super) fn member(&mut self, object: &Value, key: &str) -> At {
+        if let Some(value) = object.get(key) {
+            return value.at;
+        }
+        let position = self.origins.get(object.at.0).map_or(Position::END, |origin| origin.position);
+        self.below(object.at, Step::Key(snake(key).into()), position)
+    }
+
+    pub(super) fn error_at(&mut self, object: &Value, key: &str, message: impl ToString) {
+        let at = self.member(object, key);
+        self.error(at, message);
+    }
+
+    pub(super) fn warning_at(&mut self, object: &Value, key: &str, message: impl ToString) {
+        let at = self.member(object, key);
+        self.warning(at, message);
+    }
+
     pub(super) fn error(&mut self, at: At, message: impl ToString) {
         self.add(Severity::Error, at, message.to_string());
     }
@@ -274,6 +293,11 @@ impl Value {
         }
     }
 
+    /// Whether it is an object of the document, and not one that was made of others.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self.data, Data::Object(name, _) if !name.is_empty())
+    }
+
     /// What is at the end of these keys.
     pub(super) fn find(&self, keys: &[&str]) -> Option<&Self> {
         keys.iter().try_fold(self, |value, key| value.get(key))
@@ -293,10 +317,10 @@ impl Value {
         }
     }
 
-    /// The list under a key, made if it is missing.
-    pub(super) fn list_mut(&mut self, key: &'static str) -> Option<&mut Vec<Self>> {
+    /// The list under a key. A missing one is made, because of what is at this place.
+    pub(super) fn list_mut(&mut self, key: &'static str, at: At) -> Option<&mut Vec<Self>> {
         if self.get(key).is_none() {
-            self.set(key, self.at.list([]));
+            self.set(key, at.list([]));
         }
         match &mut self.get_mut(key)?.data {
             Data::List(items) => Some(items),
@@ -327,11 +351,6 @@ impl Value {
 
     pub(super) fn items_at(&self, keys: &[&str]) -> &[Self] {
         self.find(keys).map(Self::items).unwrap_or_default()
-    }
-
-    /// The place of a member, or of this value if it is missing.
-    pub(super) fn at(&self, key: &str) -> At {
-        self.get(key).map_or(self.at, |value| value.at)
     }
 
     /// Every object in it with the name of its shape, each before those in it.

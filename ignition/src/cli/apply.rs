@@ -1,6 +1,6 @@
 //! `landfall ignition apply`.
 
-use super::read;
+use super::butane::Butane;
 use crate::apply::{Action, ApplyError, Now, Root, Unsupported, apply, newest, plan};
 use crate::fetch::{FetchOptions, Fetcher};
 use crate::parse;
@@ -43,6 +43,8 @@ pub(super) struct Apply {
     ignore_unsupported: bool,
     /// The config, or - for standard input
     file: PathBuf,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 /// The answer of `landfall ignition apply --json`.
@@ -60,8 +62,8 @@ impl Apply {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let file = self.file.display();
         let mut fetcher = Fetcher::new(FetchOptions { offline: self.offline, ..FetchOptions::default() });
-        let text =
-            crate::render(&read(&self.file)?, &mut fetcher).with_context(|| format!("{file} can't be applied"))?;
+        let text = self.butane.read(&self.file)?;
+        let text = crate::render(&text, &mut fetcher).with_context(|| format!("{file} can't be applied"))?;
         let (config, version, _) = parse(&text).with_context(|| format!("{file} can't be applied"))?;
         let config = newest(config, version);
         let root = Root::open(&self.root).map_err(|source| ApplyError::Root { path: self.root.clone(), source })?;

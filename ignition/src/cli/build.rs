@@ -3,7 +3,7 @@
 mod discovery;
 mod installed;
 
-use super::{print_config, read};
+use super::{butane::Butane, print_config, read};
 use crate::model::Document;
 use crate::{check_budget, parse, redact};
 use anyhow::Context;

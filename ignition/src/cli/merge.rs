@@ -1,6 +1,7 @@
 //! `landfall ignition merge`.
 
-use super::{print_config, read};
+use super::butane::Butane;
+use super::print_config;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,11 +15,13 @@ pub(super) struct Merge {
     /// The configs, parents first; one may be - for standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 impl Merge {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let texts = self.files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let texts = self.files.iter().map(|file| self.butane.read(file)).collect::<anyhow::Result<Vec<_>>>()?;
         let configs: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
         let merged = crate::merge_all(&configs).map_err(|(place, error)| {
             let file = place.and_then(|place| self.files.get(place));

@@ -2,6 +2,7 @@
 
 mod apply;
 mod build;
+mod butane;
 mod ignition_apply;
 mod merge;
 mod network;
@@ -23,6 +24,8 @@ use std::process::ExitCode;
 const MAX_CONFIG_BYTES: u64 = 256 << 20;
 
 /// Check, translate, merge, render, build and apply Ignition configs
+///
+/// Where a config is read, a Butane document of variant fcos or openshift may be given instead: it is translated first.
 #[derive(Debug, Args)]
 pub struct Ignition {
     #[command(subcommand)]

@@ -1,5 +1,6 @@
 //! `landfall ignition render`.
 
+use super::butane::Butane;
 use super::{print_config, read};
 use crate::fetch::{FetchOptions, Fetcher, RETRIES};
 use anyhow::Context;
@@ -30,6 +31,8 @@ pub(super) struct Render {
     /// How often a failed request is retried; Ignition itself retries forever
     #[arg(long, value_name = "N", default_value_t = RETRIES)]
     retries: u32,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 impl Render {
@@ -42,7 +45,7 @@ impl Render {
         }
         let options =
             FetchOptions { ca_bundles, offline: self.offline, retries: self.retries, ..FetchOptions::default() };
-        let rendered = crate::render(&read(&self.file)?, &mut Fetcher::new(options))
+        let rendered = crate::render(&self.butane.read(&self.file)?, &mut Fetcher::new(options))
             .with_context(|| format!("{} can't be rendered", self.file.display()))?;
         print_config(&rendered)
     }

@@ -1,6 +1,8 @@
 //! `landfall ignition validate`.
 
+use super::butane::Butane;
 use super::read;
+use crate::butane::{self, ButaneError};
 use crate::report::Report;
 use crate::{ParseError, parse};
 use clap::Args;
@@ -14,6 +16,8 @@ use std::process::ExitCode;
 ///
 /// Specifications 3.0 to 3.6 and 3.7-experimental. Each finding is one line with its position; the exit status is 1 if
 /// Ignition would reject the config. Warnings alone are not a failure.
+///
+/// A Butane document is translated; findings name the place in the document.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition validate host.ign\n  \
@@ -24,6 +28,8 @@ pub(super) struct Validate {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 /// The answer of `landfall ignition validate --json`.
@@ -32,7 +38,7 @@ struct Verdict {
     schema: u32,
     /// Whether Ignition accepts it.
     valid: bool,
-    /// Its version, if that is known.
+    /// Its version, if that is known; of a Butane document with the variant.
     version: Option<String>,
     /// Why it can't be read at all.
     error: Option<String>,
@@ -48,6 +54,16 @@ impl Verdict {
             Err(error) => (None, Some(error.to_string()), Report::default()),
         };
         Self { schema: 1, valid: error.is_none() && !findings.is_fatal(), version, error, findings }
+    }
+
+    fn judge_butane(text: &[u8], butane: &Butane) -> Self {
+        let (version, error, findings) = match butane::translate(text, &butane.options(true)) {
+            Ok(translated) => (Some(translated.edition), None, translated.report),
+            Err(ButaneError::Invalid(findings)) => (None, None, findings),
+            Err(error) => (None, Some(format!("{:#}", anyhow::Error::from(error))), Report::default()),
+        };
+        let is_bad = findings.is_fatal() || butane.is_strict() && !findings.entries.is_empty();
+        Self { schema: 1, valid: error.is_none() && !is_bad, version, error, findings }
     }
 
     /// As ignition-validate prints it.
@@ -67,10 +83,10 @@ impl Verdict {
 impl Validate {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let config = read(&self.file)?;
-        if kernel::butane::is_butane(&config) {
-            anyhow::bail!("{} is not an Ignition config; {}", self.file.display(), kernel::butane::ADVICE);
-        }
-        let verdict = Verdict::judge(&config);
+        let verdict = match kernel::butane::is_butane(&config) {
+            true => Verdict::judge_butane(&config, &self.butane),
+            false => Verdict::judge(&config),
+        };
         let out = &mut std::io::stdout().lock();
         if self.json {
             serde_json::to_writer_pretty(&mut *out, &verdict)?;

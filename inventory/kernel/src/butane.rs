@@ -4,7 +4,7 @@
 const MAX_LOOK_BYTES: usize = 64 << 10;
 
 /// What to do with a config that is Butane.
-pub const ADVICE: &str = "it is Butane: `butane --strict FILE` translates it to Ignition";
+pub const ADVICE: &str = "it is Butane: `landfall ignition translate --strict FILE` makes an Ignition config of it";
 
 /// Whether a config is Butane: YAML with a variant at the top.
 pub fn is_butane(config: &[u8]) -> bool {

@@ -1,5 +1,6 @@
 //! One file for each scenario; its test says what is proven.
 
+mod butane;
 mod checks;
 mod control_plane;
 mod host;

@@ -1,6 +1,6 @@
 //! `landfall ignition build discovery`.
 
-use super::{Output, text, text_of};
+use super::{Butane, Output, text, text_of};
 use crate::AgentBinary;
 use crate::cli::network::networks;
 use crate::discovery::assisted::{self, Assisted, Mirror, Ntp, StaticNetwork};
@@ -75,6 +75,8 @@ pub(super) struct Discovery {
     #[command(flatten)]
     assisted: AssistedArgs,
     #[command(flatten)]
+    butane: Butane,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -130,7 +132,7 @@ impl AssistedArgs {
         files.into_iter().any(Option::is_some) || !self.ntp.is_empty() || self.discovery_delay > 0
     }
 
-    fn read(self) -> anyhow::Result<Assisted> {
+    fn read(self, butane: &Butane) -> anyhow::Result<Assisted> {
         let pull_secret = text_of(self.pull_secret.as_ref())?.unwrap_or_default();
         ensure!(
             pull_secret.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(pull_secret.as_bytes()).is_ok(),
@@ -160,7 +162,7 @@ impl AssistedArgs {
             mirror,
             ntp,
             static_network,
-            internal_override: text_of(self.internal_override.as_ref())?.unwrap_or_default(),
+            internal_override: butane.text_of(self.internal_override.as_ref())?.unwrap_or_default(),
             ..Assisted::default()
         })
     }
@@ -188,12 +190,12 @@ impl Discovery {
             proxy: Proxy { http_proxy: self.http_proxy, https_proxy: self.https_proxy, no_proxy: self.no_proxy },
             ssh_authorized_key: text_of(self.ssh_keys.as_ref())?.unwrap_or_default(),
             deliver_agent: deliver_agent.map(|(url, sha512_hex)| AgentBinary { url, sha512_hex }),
-            ignition_override: text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
+            ignition_override: self.butane.text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
         };
         match self.shape {
             Shape::Native => self.output.print_document(&crate::discovery::build(&discovery)?),
             Shape::Assisted => {
-                let assisted = self.assisted.read()?;
+                let assisted = self.assisted.read(&self.butane)?;
                 self.output.print_document(&assisted::build(&discovery, &assisted)?)
             }
         }

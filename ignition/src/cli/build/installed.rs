@@ -1,6 +1,6 @@
 //! `landfall ignition build host`, `pointer`, `dest` and `live`.
 
-use super::{Output, text_of};
+use super::{Butane, Output, text_of};
 use crate::cli::read;
 use crate::customize::{self, Customize, Input, InstallerOptions};
 use crate::host::{self, HostConfig};
@@ -8,7 +8,7 @@ use anyhow::Context;
 use api::Secret;
 use clap::Args;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The config of an installed host: its role's, with this host's own settings.
 #[derive(Debug, Args)]
@@ -38,6 +38,8 @@ pub(super) struct Host {
     #[arg(long = "override", value_name = "FILE")]
     ignition_override: Option<PathBuf>,
     #[command(flatten)]
+    butane: Butane,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -45,12 +47,12 @@ impl Host {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let host = HostConfig {
             hostname: self.hostname,
-            role_config: self.role_config.map(|file| read(&file)).transpose()?,
+            role_config: self.role_config.map(|file| self.butane.read(&file)).transpose()?,
             ssh_authorized_key: text_of(self.ssh_keys.as_ref())?.unwrap_or_default(),
             nodeip_hint: self.nodeip_hint,
             pool: self.pool,
             persistent_boot: self.persistent_boot,
-            ignition_override: text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
+            ignition_override: self.butane.text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
             ..HostConfig::default()
         };
         self.output.print_document(&host::build(&host)?)
@@ -77,6 +79,8 @@ pub(super) struct Pointer {
     #[arg(long = "override", value_name = "FILE")]
     ignition_override: Option<PathBuf>,
     #[command(flatten)]
+    butane: Butane,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -88,7 +92,7 @@ impl Pointer {
             hostname: self.hostname,
             pointer: Some(host::Pointer { source: self.source, headers: token.map(bearer).into_iter().collect() }),
             ca_pem: text_of(self.ca.as_ref())?,
-            ignition_override: text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
+            ignition_override: self.butane.text_of(self.ignition_override.as_ref())?.unwrap_or_default(),
             ..HostConfig::default()
         };
         self.output.print_document(&host::build(&host)?)
@@ -112,12 +116,14 @@ struct DestConfigs {
     /// Certificate that Ignition trusts for what it fetches, PEM; repeatable
     #[arg(long, value_name = "FILE")]
     ignition_ca: Vec<PathBuf>,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 impl DestConfigs {
     fn read(&self) -> anyhow::Result<Customize> {
         Ok(Customize {
-            dest_configs: inputs(&self.dest_ignition)?,
+            dest_configs: configs(&self.dest_ignition, &self.butane)?,
             certificate_authorities: inputs(&self.ignition_ca)?,
             ..Customize::default()
         })
@@ -182,7 +188,7 @@ impl Live {
             ignition_file: None,
         };
         let customize = Customize {
-            live_configs: inputs(&self.live_ignition)?,
+            live_configs: configs(&self.live_ignition, &self.dest.butane)?,
             pre_install: inputs(&self.pre_install)?,
             post_install: inputs(&self.post_install)?,
             installer_configs: inputs(&self.installer_config)?,
@@ -195,9 +201,13 @@ impl Live {
 }
 
 fn inputs(files: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
-    let input = |file: &PathBuf| {
-        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Ok(Input { name, content: read(file)? })
-    };
-    files.iter().map(input).collect()
+    files.iter().map(|file| Ok(input(file, read(file)?))).collect()
+}
+
+fn configs(files: &[PathBuf], butane: &Butane) -> anyhow::Result<Vec<Input>> {
+    files.iter().map(|file| Ok(input(file, butane.read(file)?))).collect()
+}
+
+fn input(file: &Path, content: Vec<u8>) -> Input {
+    Input { name: file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(), content }
 }
