@@ -53,7 +53,7 @@ fn each_message_says_what_to_do() {
     let put = |name: &str, text: &str| fs::write(here.join(name), text).unwrap();
     put("secret.json", PULL_SECRET);
     put("key", "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n");
-    put("node.bu", "variant: fcos\nversion: 1.5.0\n");
+    put("node.bu", "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: etc/motd\n");
     put("disk.qcow2", "QFI\u{0}");
     fs::write(here.join("disk.qcow2"), b"QFI\xfb\0\0\0\x03").unwrap();
     put("text", "hello\n");
@@ -117,7 +117,7 @@ fn each_message_says_what_to_do() {
         ("serve --state-dir s --listen 127.0.0.1:0 --url localhost:8090".into(), "must start with http:// or https://"),
         (format!("serve --state-dir s --listen {taken}"), "in use by another program or service: --listen ADDR:PORT"),
         ("serve --rendezvous plan --check".into(), "1 settings of the plan are not understood"),
-        ("ignition validate node.bu".into(), "it is Butane: `butane --strict FILE` translates it to Ignition"),
+        ("ignition validate node.bu".into(), "error at $.storage.files.0.path, line 5 col 13: path not absolute"),
         ("iso bake text -o x.iso".into(), "text is not an image for baking"),
         ("up --hosts 2 --state-dir u2".into(), "2 machines are not a cluster: give 1, or 3 and more"),
         ("up --rack rack2.toml --state-dir u".into(), "rack2.toml is not TOML: look at line 1"),

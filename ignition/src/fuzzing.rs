@@ -1,7 +1,7 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. No part of the API.
 
 use crate::model::Version;
-use crate::{data_url, merge_all, parse, translate};
+use crate::{butane, data_url, merge_all, parse, translate};
 
 /// Parses a config, writes it, parses that: the same, and written the same again. Translates it to every version.
 ///
@@ -17,6 +17,18 @@ pub fn fuzz_config(text: &[u8]) {
     for version in Version::ALL {
         let _ = translate(text, version);
     }
+}
+
+/// Translates a Butane document, in both forms: a config that comes of it is valid.
+///
+/// # Panics
+/// If it is not.
+pub fn fuzz_butane(text: &[u8]) {
+    let translate = |machine_config| butane::translate(text, &butane::Options { files_dir: None, machine_config });
+    let _ = translate(true);
+    let Ok(translated) = translate(false) else { return };
+    let report = parse(&translated.text).map(|(_, _, report)| report);
+    assert!(report.is_ok_and(|report| !report.is_fatal()), "{}", String::from_utf8_lossy(&translated.text));
 }
 
 /// Reads a `data:` URL: its check and its reading must agree, and what was read must come back from both forms of writing.

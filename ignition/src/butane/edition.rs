@@ -70,8 +70,9 @@ impl Edition {
         };
         let numbers: Option<Vec<u64>> = numbers.split('.').map(|number| number.parse().ok()).collect();
         let Some(&[found_major, minor, patch]) = numbers.as_deref() else { return Err(EditionError::NoVersion(shown)) };
+        let [(oldest, _), ..] = OPENSHIFT;
         let known = if is_openshift {
-            format!("openshift has 4.{}.0 to 4.{NEWEST_OPENSHIFT}.0", OPENSHIFT.map(|(first, _)| first)[0])
+            format!("openshift has 4.{oldest}.0 to 4.{NEWEST_OPENSHIFT}.0")
         } else {
             format!("fcos has 1.0.0 to 1.{}.0", IGNITION.len() - 1)
         };

@@ -113,14 +113,17 @@ pub(super) fn machine_config(metadata: Option<&Value>, spec: Option<&Value>, con
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
         "metadata": metadata.map(json).transpose()?,
-        "spec": {"config": serde_json::from_slice::<serde_json::Value>(config).map_err(|error| error.to_string())?},
     });
-    if let (Some(Value { data: Data::Object(_, members), .. }), Some(to)) = (spec, whole.get_mut("spec")) {
-        for (key, value) in
-            members.iter().filter(|(_, value)| !matches!(&value.data, Data::List(list) if list.is_empty()))
-        {
-            to[*key] = json(value)?;
+    let config: serde_json::Value = serde_json::from_slice(config).map_err(|error| error.to_string())?;
+    let mut to = serde_json::Map::from_iter([("config".to_owned(), config)]);
+    if let Some(Value { data: Data::Object(_, members), .. }) = spec {
+        let is_list_of_nothing = |value: &Value| matches!(&value.data, Data::List(list) if list.is_empty());
+        for (key, value) in members.iter().filter(|(_, value)| !is_list_of_nothing(value)) {
+            to.insert((*key).to_owned(), json(value)?);
         }
+    }
+    if let Some(whole) = whole.as_object_mut() {
+        whole.insert("spec".to_owned(), to.into());
     }
     serde_norway::to_string(&whole).map_err(|error| error.to_string())
 }

@@ -131,3 +131,21 @@ fn what_is_not_a_document_is_refused() {
     let report = translate(odd.as_bytes(), &Options::default()).unwrap().report.to_string();
     assert!(!report.contains('\u{1b}'), "{report:?}");
 }
+
+/// Each document with a piece cut out or put in, and a byte changed: no panic, and what comes of it is valid.
+#[test]
+fn damaged_documents_are_no_danger() {
+    let documents: Vec<String> = cases::all().into_iter().map(|case| case.document).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    for _ in 0..3000 {
+        let (one, other) = (&documents[random.usize(..documents.len())], &documents[random.usize(..documents.len())]);
+        let mut bytes = one.clone().into_bytes();
+        let (from, to) = (random.usize(..bytes.len()), random.usize(..bytes.len()));
+        match random.u8(..3) {
+            0 => drop(bytes.drain(from.min(to)..from.max(to))),
+            1 => bytes.splice(from..from, other.bytes().skip(random.usize(..other.len())).take(40)).for_each(drop),
+            _ => bytes[from] = *random.choice(b" {}[],:&*<|\"'\n-0a\xff").unwrap(),
+        }
+        crate::fuzzing::fuzz_butane(&bytes);
+    }
+}

@@ -24,6 +24,11 @@ fn each_config_is_built() {
         path.to_str().unwrap().to_owned()
     };
     let config = file("a.ign", r#"{"ignition":{"version":"3.2.0"}}"#);
+    let document =
+        "variant: fcos\nversion: 1.2.0\nunknown: 1\nstorage: {files: [{path: /a, contents: {local: b.ign}}]}\n";
+    let butane = file("b.bu", document);
+    file("files/b.ign", "");
+    let files = dir.path().join("files").to_str().unwrap().to_owned();
     let pull_secret = file("pull.json", r#"{"auths":{}}"#);
     let host = "{network_yaml: 'interfaces: [{name: eth0, type: ethernet, state: up}]', mac_interface_map: [{mac_address: '52:54:00:00:00:01', logical_nic_name: eth0}]}";
     let network = file("network.yaml", &format!("static_network_config: [{host}]"));
@@ -35,6 +40,8 @@ fn each_config_is_built() {
         &[&native[..], &assisted].concat(),
         &["host", "--hostname", "node-1", "--role-config", &config, "--nodeip-hint", "fd00::", "--override", &config],
         &["pointer", "https://s/config/worker", "--token", &pull_secret, "--redacted"],
+        &["host", "--role-config", &butane, "--override", &butane, "--files-dir", &files],
+        &["dest", "--dest-ignition", &config, "--dest-ignition", &butane, "--files-dir", &files],
         &["dest", "--dest-ignition", &config, "--ignition-ca", &pull_secret],
         &["live", "--dest-ignition", &config, "--pre-install", &pull_secret, "--dest-karg-append", "-x", "--budget"],
     ] {
@@ -42,6 +49,10 @@ fn each_config_is_built() {
     }
     let error = |words: &[&str]| run(words).unwrap_err();
     assert!(error(&[&native[..], &assisted[2..]].concat()).contains("use --shape assisted"));
+    assert!(error(&["host", "--role-config", &butane]).contains("$.storage.files.0.contents.local, line 4 col 48"));
+    assert!(
+        error(&["host", "--role-config", &butane, "--files-dir", &files, "--strict"]).contains("--strict is given")
+    );
     assert_eq!(error(&["live"]), "no options for the live system: it needs no config");
     assert_eq!(error(&["dest"]), "no config given: use --dest-ignition");
     assert!(error(&["host", "--role-config", "/nowhere"]).starts_with("/nowhere can't be opened"));

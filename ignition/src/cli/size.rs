@@ -1,6 +1,6 @@
 //! `landfall ignition size`.
 
-use super::{len, read};
+use super::{butane::Butane, len};
 use crate::budget::{self, AREA_BYTES, BudgetError, Part};
 use crate::check_budget;
 use anyhow::Context;
@@ -27,6 +27,8 @@ pub(super) struct Size {
     /// How many of the largest entries to print
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    #[command(flatten)]
+    butane: Butane,
 }
 
 /// The answer of `landfall ignition size --json`.
@@ -42,7 +44,7 @@ struct Report {
 
 impl Size {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let config = read(&self.file)?;
+        let config = self.butane.read(&self.file)?;
         let report =
             report(&config, self.top).with_context(|| format!("{} is not an Ignition config", self.file.display()))?;
         let out = &mut std::io::stdout().lock();
