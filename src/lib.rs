@@ -5,14 +5,17 @@
 
 #[macro_use]
 mod commands;
+mod complete;
 mod coreos_installer;
 #[cfg(feature = "hub")]
 mod hub;
 mod log;
+mod shell;
 
 pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose};
 #[cfg(feature = "hub")]
 pub use hub::{Hub, Whole};
+pub use shell::{Completion, Shell};
 
 use agent::{
     child,
@@ -39,6 +42,9 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let program = words.next().unwrap_or_default();
     let called = Path::new(&program).file_name().unwrap_or_default();
     let words: Vec<_> = words.collect();
+    if let Some((_, asked)) = words.split_first().filter(|(first, _)| is_ours(called) && *first == complete::NAME) {
+        return complete::main::<C>(asked);
+    }
     // Our name, followed by the name of another program.
     let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));
     let code =

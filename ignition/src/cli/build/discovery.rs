@@ -98,7 +98,7 @@ struct AssistedArgs {
     #[arg(long, value_name = "FILE", requires = "registries_conf")]
     policy: Option<PathBuf>,
     /// Time source; repeatable
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "SERVER")]
     ntp: Vec<String>,
     /// Use no other time sources than these
     #[arg(long, requires = "ntp")]

@@ -144,7 +144,7 @@ pub(super) struct Live {
     #[arg(long, value_name = "FILE")]
     live_ignition: Vec<PathBuf>,
     /// Device to install to
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "PATH")]
     dest_device: Option<String>,
     /// Console of the installed system; repeatable
     #[arg(long, value_name = "SPEC")]
