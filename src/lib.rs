@@ -43,7 +43,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let called = Path::new(&program).file_name().unwrap_or_default();
     let words: Vec<_> = words.collect();
     if let Some((_, asked)) = words.split_first().filter(|(first, _)| is_ours(called) && *first == complete::NAME) {
-        return complete::main::<C>(asked);
+        return complete(complete::answer(asked, commands::line::<C>, C::names));
     }
     // Our name, followed by the name of another program.
     let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));
@@ -77,6 +77,17 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
     }
     commands::carry_out(command)
+}
+
+/// Answers a script of `landfall completion`.
+fn complete(answer: Option<String>) -> ExitCode {
+    let Some(answer) = answer else {
+        complain(format_args!("landfall {} is for the scripts of landfall completion", complete::NAME));
+        return ExitCode::from(2);
+    };
+    // The shell may have stopped waiting.
+    let _ = io::stdout().write_all(answer.as_bytes());
+    ExitCode::SUCCESS
 }
 
 /// Runs as the program named `called`; `None` if that is us.
