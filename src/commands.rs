@@ -376,6 +376,29 @@ mod tests {
         assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
     }
 
+    /// Groups of options that are too long to be read, in the help of a command and of those below it.
+    fn long_groups(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        const MAX: usize = 14;
+        let path = format!("{path} {}", command.get_name());
+        let mut groups = std::collections::BTreeMap::<_, usize>::new();
+        for option in command.get_arguments().filter(|argument| !argument.is_positional() && !argument.is_hide_set()) {
+            *groups.entry(option.get_help_heading().unwrap_or("Options")).or_default() += 1;
+        }
+        found.extend(
+            groups.iter().filter(|(_, count)| **count > MAX).map(|(name, count)| format!("{path}: {count} {name}")),
+        );
+        command.get_subcommands().for_each(|command| long_groups(&path, command, found));
+    }
+
+    #[test]
+    fn help_groups_many_options_by_topic() {
+        let mut found = Vec::new();
+        let mut whole = Cli::<All>::command();
+        whole.build();
+        long_groups("", &whole, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
     #[test]
     fn words_are_parsed_and_refused_as_by_all_of_it() {
         let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();

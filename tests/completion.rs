@@ -5,8 +5,8 @@ use serde_json::json;
 use std::{net::TcpListener, path::Path, process::Command};
 use testkit::http::{Server, ok, reply};
 
-/// As readline calls the function of a script: `$2` is the part of the word that bash replaces. What it would complete by itself, it
-/// is told by `compopt`, which works inside of readline only.
+/// As readline calls the function of a script: `$2` is the part of the word that bash replaces. `compopt` works inside of readline
+/// only, so the call is printed.
 const CALL: &str = r#"
 set -eu
 source <(landfall completion bash)

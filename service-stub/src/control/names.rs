@@ -63,7 +63,7 @@ fn records(kind: Kind, options: &[String]) -> anyhow::Result<Vec<Value>> {
 
 /// With those of the options that say how to reach the service.
 fn session(options: &[String]) -> anyhow::Result<Session> {
-    let command = Reach::augment_args(clap::Command::new("").no_binary_name(true));
+    let command = Reach::augment_args(clap::Command::new("service").no_binary_name(true));
     let name = |option: &str| option.trim_start_matches('-').split('=').next().map(str::to_owned);
     let known: Vec<String> =
         command.get_arguments().filter_map(|argument| Some(argument.get_long()?.to_owned())).collect();
@@ -205,8 +205,7 @@ mod tests {
         assert_eq!(names_within(limit, Kind::Cluster, "", &options), [("rack".into(), "ready".into())]);
         assert_eq!(values(names_within(limit, Kind::InfraEnv, "", &options)), ["env"]);
         assert_eq!(names_within(limit, Kind::Host, "n", &options), [("node-0".into(), "known".into())]);
-        let sent: Vec<_> = server.requests().iter().map(|request| request.header("Authorization").is_none()).collect();
-        assert_eq!(sent.len(), 4);
+        assert_eq!(server.requests().len(), 4);
     }
 
     #[test]
