@@ -3,6 +3,7 @@
 use crate::{
     NAME, complain,
     log::{self, STEP_VARIABLE},
+    shell::Completion,
 };
 use agent::dropin::Logging;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -88,6 +89,11 @@ pub trait Commands: Subcommand + Sized {
 
     /// What it is for.
     fn purpose(&self) -> Purpose;
+
+    /// Names that complete a value, with what each is: by the value's name in the help, what is typed of it, and the line's options.
+    fn names(_kind: &str, _typed: &str, _options: &[String]) -> Vec<(String, String)> {
+        Vec::new()
+    }
 
     /// Where its log goes.
     fn logging(&self) -> Logging {
@@ -180,6 +186,7 @@ commands! {
         "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
         "image" Image(rootfs_overlay::image_cli::Image) Acts;
         "logs" Logs(logs::cli::Logs) Acts;
+        "completion" Completion(Completion) Prints;
         "version" Version(Version) Prints;
     }
 
@@ -275,16 +282,15 @@ pub(crate) fn is_command<C: Commands>(word: &OsStr) -> bool {
 
 /// Parses the words that follow the program's name.
 pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<(C, Output), clap::Error> {
-    // If the first word is not a command, help lists all of them.
-    let one = words.first().and_then(|word| word.to_str()).and_then(C::alone);
-    let mut whole = match one {
-        Some(one) => alone(one),
-        None => Cli::<C>::command(),
-    };
-    whole = whole.color(color(&words));
+    let mut whole = line::<C>(words.first().and_then(|word| word.to_str())).color(color(&words));
     let matches = whole.try_get_matches_from_mut(std::iter::once(program.to_owned()).chain(words))?;
     let cli: Cli<C> = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
     Ok((cli.command, cli.output))
+}
+
+/// The command line that begins with this word; with all commands if it is not one, for help to list them.
+pub(crate) fn line<C: Commands>(first: Option<&str>) -> clap::Command {
+    first.and_then(C::alone).map_or_else(Cli::<C>::command, alone)
 }
 
 /// [`Cli`] with this command only.
@@ -368,6 +374,29 @@ mod tests {
         coreos_installer.build();
         long_lines("", &mut coreos_installer, &mut found);
         assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
+    }
+
+    /// Groups of options that are too long to be read, in the help of a command and of those below it.
+    fn long_groups(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        const MAX: usize = 14;
+        let path = format!("{path} {}", command.get_name());
+        let mut groups = std::collections::BTreeMap::<_, usize>::new();
+        for option in command.get_arguments().filter(|argument| !argument.is_positional() && !argument.is_hide_set()) {
+            *groups.entry(option.get_help_heading().unwrap_or("Options")).or_default() += 1;
+        }
+        found.extend(
+            groups.iter().filter(|(_, count)| **count > MAX).map(|(name, count)| format!("{path}: {count} {name}")),
+        );
+        command.get_subcommands().for_each(|command| long_groups(&path, command, found));
+    }
+
+    #[test]
+    fn help_groups_many_options_by_topic() {
+        let mut found = Vec::new();
+        let mut whole = Cli::<All>::command();
+        whole.build();
+        long_groups("", &whole, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]

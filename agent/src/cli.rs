@@ -29,6 +29,11 @@ use std::{
 const STATE_DIRECTORY: &str = "/run/landfall";
 const CA_FILE: &str = "ca.pem";
 
+/// Groups of options in the help.
+const HOST: &str = "This host";
+const TIMES: &str = "Times";
+const RENDEZVOUS: &str = "Rendezvous";
+
 /// Register this host with the service and do what it asks
 ///
 /// Runs until it is killed, which is safe at any time. Failures of the network or the service are retried for ever; if the
@@ -51,35 +56,35 @@ pub struct Agent {
     #[command(flatten)]
     service: ServiceArgs,
     /// Reported as the version of this agent: a container image reference
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(help_heading = HOST, long, value_name = "IMAGE")]
     agent_version: Option<String>,
     /// Seconds between attempts to register (60, if nothing else is configured)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS")]
     interval: Option<String>,
     /// Seconds between attempts if the service refuses the host (401, 403, 404, 409), which only people can change
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
     refused_interval: String,
     /// Seconds that a reply of the service may take as a whole
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
     answer_timeout: String,
     /// Seconds that an inventory or a check of the network may take before it is ended (an inventory at most 180)
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_CHECK_DEADLINE", default_value = "300")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_CHECK_DEADLINE", default_value = "300")]
     check_deadline: String,
     /// Leave an installed host running instead of rebooting it into its new system
-    #[arg(long)]
+    #[arg(help_heading = HOST, long)]
     no_reboot: bool,
     /// Write status.json to this directory, for `landfall agent status`
-    #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
+    #[arg(help_heading = HOST, long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
     state_dir: Option<PathBuf>,
     /// Where to ask for the service and the infra-env, for as long as it takes: a host of the rack by its address
     /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns` for the one that multicast DNS announces
-    #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "ADDRESS[:PORT]|mdns")]
     rendezvous: Option<String>,
     /// Public key for the signature of the service's answer: a file, PEM text, or its base64
-    #[arg(long, value_name = "KEY")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "KEY")]
     rendezvous_key: Option<String>,
     /// Trust the first answer to `--rendezvous mdns`, from any host
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     rendezvous_unsigned: Option<String>,
     #[command(flatten)]
     dry: DryArgs,
@@ -104,7 +109,7 @@ struct ServiceArgs {
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     insecure: Option<String>,
     /// Use this identity instead of the one from the hardware
-    #[arg(long, global = true, value_name = "UUID")]
+    #[arg(help_heading = HOST, long, global = true, value_name = "UUID")]
     host_id: Option<String>,
     /// Configuration file, which must exist, instead of /etc/landfall/agent.toml
     #[arg(long, global = true, value_name = "FILE")]

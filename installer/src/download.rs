@@ -24,6 +24,10 @@ const ARCHIVES: [&str; 2] = [".tar.gz", ".tar.xz"];
 /// The file of an image that is named by its URL.
 const DISK: &str = "disk";
 
+/// Groups of options in the help.
+const SERVER: &str = "Server";
+const VERIFY: &str = "Verification";
+
 /// Fetch an image that CoreOS systems are installed from
 ///
 /// The image is a stream's or, with --image-url, any other. Its signature is checked. A good existing file is not fetched
@@ -52,25 +56,25 @@ pub struct Download {
     #[arg(short, long)]
     decompress: bool,
     /// Accept an image without a signature; a bad signature is always refused
-    #[arg(long)]
+    #[arg(help_heading = VERIFY, long)]
     insecure: bool,
     /// Base URL of the streams' metadata [default: Fedora's server]
-    #[arg(long, value_name = "URL", value_parser = url)]
+    #[arg(help_heading = SERVER, long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// How often to retry a server that does not answer, or 'infinite'
-    #[arg(long, value_name = "N", default_value_t)]
+    #[arg(help_heading = SERVER, long, value_name = "N", default_value_t)]
     fetch_retries: FetchRetries,
     /// PEM bundle trusted for https in addition to the system's roots
-    #[arg(long, value_name = "PATH")]
+    #[arg(help_heading = SERVER, long, value_name = "PATH")]
     cacert: Option<PathBuf>,
     /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
     /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
     /// fingerprint.
-    #[arg(long, value_name = "PATH")]
+    #[arg(help_heading = VERIFY, long, value_name = "PATH")]
     keyring: Vec<PathBuf>,
     /// Trust only the keys of --keyring
-    #[arg(long, requires = "keyring")]
+    #[arg(help_heading = VERIFY, long, requires = "keyring")]
     keyring_only: bool,
 }
 

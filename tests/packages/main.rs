@@ -145,7 +145,13 @@ fn both_forms_of_a_package_have_the_same_files() {
         }
         assert_eq!(deb, rpm, "{name}");
         let page = format!("/usr/share/man/man1/landfall{}.1.gz", if name == "landfall" { "-serve" } else { "-agent" });
-        for path in ["/usr/bin/landfall", "/usr/share/bash-completion/completions/landfall", &page] {
+        for path in [
+            "/usr/bin/landfall",
+            "/usr/share/bash-completion/completions/landfall",
+            "/usr/share/zsh/site-functions/_landfall",
+            "/usr/share/fish/vendor_completions.d/landfall.fish",
+            &page,
+        ] {
             assert!(deb.contains_key(path), "{name}: {path}");
         }
         for unit in units {

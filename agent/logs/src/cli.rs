@@ -76,6 +76,7 @@ struct Send {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is sent")]
 struct What {
     /// Leave out journal entries before this: '2026-11-21 02:51:34', today, yesterday, -1h, '10 minutes ago', @SECONDS
     #[arg(long, value_name = "TIME", default_value = "", hide_default_value = true, allow_hyphen_values = true)]

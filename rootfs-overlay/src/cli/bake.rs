@@ -1,13 +1,13 @@
 //! `iso bake`, `pxe bake`.
 
 use super::{note, print};
-use crate::bake::OverlayOptions;
 use crate::bake::content::LIVE_PROGRAM;
 use crate::bake::initrd::InitrdFile;
 use crate::bake::iso::IsoFile;
 use crate::bake::manifest::Manifest;
 use crate::bake::os_image::{LIVE_PATH, OsImage};
 use crate::bake::splice::{Piece, total, write};
+use crate::bake::{CONTENT, OverlayOptions};
 use crate::output::Output;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
@@ -34,7 +34,7 @@ pub struct IsoBake {
     #[command(flatten)]
     common: Common,
     /// OS image to add to the medium, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
+    #[arg(help_heading = CONTENT, long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
     image: Option<PathBuf>,
     /// Live ISO
     #[arg(value_name = "ISO")]

@@ -17,6 +17,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// A larger file is not a secret or key.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
+/// Groups of options in the help.
+const NETWORK: &str = "Network";
+
 /// Clusters: list, show, create, install and the rest
 ///
 /// CLUSTER is a name, an id, or the start of an id that matches only one.
@@ -158,16 +161,16 @@ struct Create {
     #[arg(long, value_name = "FILE")]
     ssh_key_file: Option<PathBuf>,
     /// API address; give a second one for dual stack
-    #[arg(long = "api-vip", value_name = "ADDRESS")]
+    #[arg(help_heading = NETWORK, long = "api-vip", value_name = "ADDRESS")]
     api_vips: Vec<String>,
     /// Ingress address; give a second one for dual stack
-    #[arg(long = "ingress-vip", value_name = "ADDRESS")]
+    #[arg(help_heading = NETWORK, long = "ingress-vip", value_name = "ADDRESS")]
     ingress_vips: Vec<String>,
     /// Network of the hosts
-    #[arg(long = "machine-network", value_name = "CIDR")]
+    #[arg(help_heading = NETWORK, long = "machine-network", value_name = "CIDR")]
     machine_networks: Vec<String>,
     /// You provide load balancers and DNS
-    #[arg(long)]
+    #[arg(help_heading = NETWORK, long)]
     user_managed_networking: bool,
     /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]

@@ -74,7 +74,7 @@ enum Command {
         #[arg(long)]
         role: Option<String>,
         /// Disk to install to: its path, or its id in the inventory
-        #[arg(long)]
+        #[arg(long, value_name = "PATH|ID")]
         disk: Option<String>,
         /// Other settings by their API names; VALUE is JSON, text or @FILE
         #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk"])]

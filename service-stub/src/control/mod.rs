@@ -12,6 +12,7 @@ mod fields;
 pub mod host;
 mod host_show;
 pub mod infra_env;
+pub mod names;
 pub(crate) mod pick;
 pub(crate) mod table;
 pub mod wait;

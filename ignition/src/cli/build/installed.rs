@@ -131,6 +131,10 @@ impl Dest {
     }
 }
 
+/// Groups of options in the help.
+const INSTALLED: &str = "Installed system";
+const INSTALLATION: &str = "Installation";
+
 /// The config of a live ISO of CoreOS that installs a machine unattended.
 ///
 /// It contains the installed system's config, the installer's configs, and programs to run before and after the installation.
@@ -144,28 +148,28 @@ pub(super) struct Live {
     #[arg(long, value_name = "FILE")]
     live_ignition: Vec<PathBuf>,
     /// Device to install to
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(help_heading = INSTALLED, long, value_name = "PATH")]
     dest_device: Option<String>,
     /// Console of the installed system; repeatable
-    #[arg(long, value_name = "SPEC")]
+    #[arg(help_heading = INSTALLED, long, value_name = "SPEC")]
     dest_console: Vec<String>,
     /// Kernel argument to add on the installed system; repeatable
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(help_heading = INSTALLED, long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_append: Vec<String>,
     /// Kernel argument to remove on the installed system; repeatable
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(help_heading = INSTALLED, long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_delete: Vec<String>,
     /// Copy the live system's network settings
-    #[arg(long)]
+    #[arg(help_heading = INSTALLED, long)]
     copy_network: bool,
     /// Program to run before the installation; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     pre_install: Vec<PathBuf>,
     /// Program to run after it; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     post_install: Vec<PathBuf>,
     /// Config of the installer; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     installer_config: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,
