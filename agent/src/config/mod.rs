@@ -1,11 +1,9 @@
 //! The agent's configuration, from all sources: the most deliberate source wins, and each value has its source.
 
 pub mod cli;
-mod console;
 mod resolve;
 mod sources;
 
-pub use console::{CONSOLE_FILE, set_at_console};
 pub use resolve::{CaCert, Resolved};
 
 use crate::rendezvous::{Found, Place, Trust};
@@ -13,12 +11,17 @@ use api::{Secret, http::public_url};
 use inventory::Root;
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 /// The file, unless another is named.
 pub const CONFIG_FILE: &str = "/etc/landfall/agent.toml";
+/// A file of the same form, which only `landfall console` writes.
+pub const CONSOLE_FILE: &str = "/etc/landfall/console.toml";
 
 /// A longer value is refused, except certificates.
 const MAX_VALUE_BYTES: usize = 8 << 10;
@@ -372,15 +375,29 @@ impl Config {
     }
 }
 
+/// Replaces what was set at the console of the system below `root`.
+pub fn set_at_console(root: &Path, values: &[(Key, String)]) -> io::Result<()> {
+    let path = root.join(CONSOLE_FILE.trim_start_matches('/'));
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let draft = path.with_extension("draft");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    for (key, text) in values {
+        writeln!(file, "{key} = {}", toml::Value::String(text.clone()))?;
+    }
+    fs::rename(draft, path)
+}
+
 /// Puts a certificate where it can be named, readable by all; it is public.
 pub(crate) fn write_ca(path: &Path, pem: &str) -> Result<(), ConfigError> {
     let write = || {
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
+            fs::create_dir_all(directory)?;
         }
         let draft = path.with_extension("draft");
-        std::fs::write(&draft, pem)?;
-        std::fs::rename(draft, path)
+        fs::write(&draft, pem)?;
+        fs::rename(draft, path)
     };
     write().map_err(|source| ConfigError::CaFile { path: path.to_owned(), source })
 }

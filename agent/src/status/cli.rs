@@ -38,7 +38,8 @@ Examples:
   landfall agent status
   landfall agent status --json | jq .service
   landfall agent status --follow
-  landfall agent status --console      # what landfall-status.service does")]
+  landfall agent status --console      # what landfall-status.service does
+  landfall console                     # a screen with forms")]
 pub struct Status {
     /// Print the file's JSON, with `alive` added
     #[arg(long)]
