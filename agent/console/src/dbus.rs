@@ -17,6 +17,9 @@ const MAX_DEPTH: usize = 16;
 const MAX_LINE_BYTES: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(25);
 
+/// Where a message's header fields begin.
+const FIELDS_AT: usize = 12;
+
 const METHOD_CALL: u8 = 1;
 const METHOD_RETURN: u8 = 2;
 const ERROR: u8 = 3;
@@ -119,28 +122,22 @@ impl Bus {
         self.serial += 1;
         self.stream.write_all(&message(self.serial, target, member, args))?;
         for _ in 0..MAX_OTHERS {
-            let Some((kind, reply_to, name, values)) = self.receive()? else { continue };
-            match kind {
-                _ if reply_to != u64::from(self.serial) => {}
-                METHOD_RETURN => return Ok(values),
-                _ => {
-                    let text = values.into_iter().find_map(|value| match value {
-                        Value::Text(text) => Some(text),
-                        _ => None,
-                    });
-                    return Err(BusError::Failed {
-                        member,
-                        name,
-                        text: text.unwrap_or_else(|| "no reason given".into()),
-                    });
-                }
+            let Some(reply) = self.receive()?.filter(|reply| reply.to == u64::from(self.serial)) else { continue };
+            if reply.kind == METHOD_RETURN {
+                return Ok(reply.values);
             }
+            let text = reply.values.into_iter().find_map(|value| match value {
+                Value::Text(text) => Some(text),
+                _ => None,
+            });
+            let text = text.unwrap_or_else(|| "no reason given".to_owned());
+            return Err(BusError::Failed { member, name: reply.name, text });
         }
         Err(BusError::Malformed)
     }
 
-    /// The next message if it is a reply: its type, what it answers, its error's name, its values.
-    fn receive(&mut self) -> Result<Option<(u8, u64, String, Vec<Value>)>, BusError> {
+    /// The next message, if it is a reply.
+    fn receive(&mut self) -> Result<Option<Reply>, BusError> {
         let mut start = [0; 16];
         self.stream.read_exact(&mut start)?;
         let [order, kind, _, _, a, b, c, d, .., e, f, g, h] = start;
@@ -159,29 +156,40 @@ impl Bus {
             return Ok(None);
         }
         let (head, body) = bytes.split_at(start.len() + padded);
-        let parsed = (|| {
-            let (fields, _) = Reader { bytes: head, at: 12 }.value(b"a(yv)", 0)?;
-            let (mut reply_to, mut name, mut signature) = (0, String::new(), String::new());
-            let Value::List(fields) = fields else { return None };
-            for field in fields {
-                let Value::List(field) = field else { return None };
-                match <[Value; 2]>::try_from(field).ok()? {
-                    [Value::Number(5), Value::Number(serial)] => reply_to = serial,
-                    [Value::Number(4), Value::Text(text)] => name = text,
-                    [Value::Number(8), Value::Text(text)] => signature = text,
-                    _ => {}
-                }
-            }
-            let (mut reader, mut rest, mut values) = (Reader { bytes: body, at: 0 }, signature.as_bytes(), Vec::new());
-            while !rest.is_empty() {
-                let (value, after) = reader.value(rest, 0)?;
-                values.push(value);
-                rest = after;
-            }
-            Some((kind, reply_to, name, values))
-        })();
-        parsed.map(Some).ok_or(BusError::Malformed)
+        reply(kind, head, body).map(Some).ok_or(BusError::Malformed)
     }
+}
+
+/// An answer to a call.
+struct Reply {
+    kind: u8,
+    to: u64,
+    /// Of an error.
+    name: String,
+    values: Vec<Value>,
+}
+
+fn reply(kind: u8, head: &[u8], body: &[u8]) -> Option<Reply> {
+    let (fields, _) = Reader { bytes: head, at: FIELDS_AT }.value(b"a(yv)", 0)?;
+    let mut reply = Reply { kind, to: 0, name: String::new(), values: Vec::new() };
+    let mut signature = String::new();
+    let Value::List(fields) = fields else { return None };
+    for field in fields {
+        let Value::List(field) = field else { return None };
+        match <[Value; 2]>::try_from(field).ok()? {
+            [Value::Number(5), Value::Number(serial)] => reply.to = serial,
+            [Value::Number(4), Value::Text(text)] => reply.name = text,
+            [Value::Number(8), Value::Text(text)] => signature = text,
+            _ => {}
+        }
+    }
+    let (mut reader, mut rest) = (Reader { bytes: body, at: 0 }, signature.as_bytes());
+    while !rest.is_empty() {
+        let (value, after) = reader.value(rest, 0)?;
+        reply.values.push(value);
+        rest = after;
+    }
+    Some(reply)
 }
 
 fn message(serial: u32, target: Target<'_>, member: &str, args: &[Arg<'_>]) -> Vec<u8> {

@@ -22,6 +22,8 @@ const NET: &str = "/sys/class/net";
 /// One moment.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
+    /// By the host's clock.
+    pub(crate) now: Timestamp,
     pub(crate) view: View,
     /// Why the agent's status can't be read.
     pub(crate) problem: Option<String>,
@@ -49,7 +51,7 @@ pub(crate) fn gather(directory: &Path, sources: &Sources, log: &mut Log) -> Fact
         Err(error) => (None, Some(format!("{error:#}"))),
     };
     let interfaces = interfaces(sources.root, &addresses());
-    Facts { view: View::now(snapshot, sources), problem, interfaces, log: log.read() }
+    Facts { now: Timestamp::now(), view: View::now(snapshot, sources), problem, interfaces, log: log.read() }
 }
 
 /// Each interface's name with an address and its prefix.

@@ -1,7 +1,7 @@
 //! `landfall console`: what a live host does, on a steady screen, and forms for its network and its service.
 //!
-//! [`screen`] is a pure model: keys and events change it and give actions, and it draws itself into a [`frame::Frame`]. [`facts`]
-//! gathers what it shows, [`jobs`] carries out actions, each in its own thread, and [`cli`] joins them on a terminal.
+//! `screen` is a pure model: keys and events change it and give actions, and it draws itself into a frame. `facts` gathers what it
+//! shows, `jobs` carries out actions, each in its own thread, and `cli` joins them on a terminal.
 
 pub mod cli;
 mod dbus;

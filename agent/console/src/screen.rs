@@ -295,9 +295,9 @@ impl Screen {
             }
             return frame;
         }
-        let now = api::Timestamp::now().to_string();
-        let clock = now.get(..19).unwrap_or_default().replace('T', " ") + " UTC ";
-        frame.bar(0, &format!("Landfall  {}", self.facts.view.name), &clock);
+        let now = self.facts.now.to_string();
+        let clock = now.get(..19).filter(|_| !self.facts.now.is_zero()).map(|now| now.replace('T', " ") + " UTC ");
+        frame.bar(0, &format!("Landfall  {}", self.facts.view.name), &clock.unwrap_or_default());
         match &self.page {
             Page::Status => self.draw_status(&mut frame, width, height),
             Page::Log => {

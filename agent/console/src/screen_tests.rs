@@ -21,6 +21,7 @@ fn facts() -> Facts {
     };
     let mut facts = Facts { interfaces: vec![interface], ..Facts::default() };
     facts.view.name = "edge-17".into();
+    facts.now = api::Timestamp::from_unix_seconds(1_795_688_100);
     facts.view.agent = Some((serde_json::from_value(file).unwrap(), true));
     facts.log = Some((0..100).map(|n| format!("12:00:00 line {n}")).collect());
     facts
@@ -47,7 +48,7 @@ fn the_status_is_on_the_screen() {
     let shown = text(&screen());
     assert_eq!(shown.lines().count(), 24);
     for part in [
-        " Landfall  edge-17",
+        " Landfall  edge-17                                     2026-11-26 ",
         " host        b1f5c5b7-caf8-66bd-addd-439b331f2640\n",
         " service     https://s.example: reachable, this host is registered\n",
         " agent       running install\n",

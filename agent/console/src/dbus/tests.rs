@@ -34,10 +34,10 @@ pub(crate) fn fake(path: &Path, answer: impl Fn(&str) -> Answer + Send + 'static
                     all.lock().unwrap().push(format!("{member} {args}").trim_end().to_owned());
                 }
                 // A signal first, which no one waits for.
-                bus.stream.write_all(&reply(4, 0, &Answer::Nothing)).unwrap();
+                bus.stream.write_all(&answered(4, 0, &Answer::Nothing)).unwrap();
                 let answer = answer(&member);
                 let kind = if matches!(answer, Answer::Error(_)) { ERROR } else { METHOD_RETURN };
-                bus.stream.write_all(&reply(kind, serial, &answer)).unwrap();
+                bus.stream.write_all(&answered(kind, serial, &answer)).unwrap();
             }
         }
     });
@@ -53,7 +53,7 @@ fn received(stream: &mut UnixStream) -> io::Result<(u32, String, String)> {
     bytes.resize(16 + padded + usize::try_from(at(4)).unwrap(), 0);
     stream.read_exact(&mut bytes[16..])?;
     let (head, body) = bytes.split_at(16 + padded);
-    let (fields, _) = Reader { bytes: head, at: 12 }.value(b"a(yv)", 0).unwrap();
+    let (fields, _) = Reader { bytes: head, at: FIELDS_AT }.value(b"a(yv)", 0).unwrap();
     let Value::List(fields) = fields else { panic!("{fields:?}") };
     let field = |wanted: u64| {
         fields.iter().find_map(|field| match field {
@@ -80,7 +80,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-fn reply(kind: u8, to: u32, answer: &Answer) -> Vec<u8> {
+fn answered(kind: u8, to: u32, answer: &Answer) -> Vec<u8> {
     let (mut fields, mut body) = (Writer::default(), Writer::default());
     fields.field(5, "u");
     fields.number(to);
