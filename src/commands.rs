@@ -168,6 +168,7 @@ commands! {
     /// What a host needs from the live system to its first boot, and what prepares its boot images.
     Host {
         "agent" Agent(agent::cli::Agent) Acts;
+        "console" Console(host_console::cli::Console) Acts;
         "inventory" Inventory(inventory::cli::Inventory) Prints;
         "report" Report(inventory::report::cli::Report) Prints;
         "capture" Capture(inventory::capture::cli::Capture) Acts;
@@ -193,6 +194,8 @@ commands! {
     fn logging(&self) -> Logging {
         match self {
             Self::Agent(agent) => agent.logging(),
+            // Its screen is where the log would go.
+            Self::Console(_) => Logging { stream: false, runs_for_long: false, ..Logging::default() },
             _ => Logging::default(),
         }
     }

@@ -14,7 +14,10 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 /// Each package, the units in it, and the documents that only Debian's form of it has.
 const PACKAGES: [(&str, &[&str]); 2] = [
     ("landfall", &["landfall-serve.service"]),
-    ("landfall-host", &["agent.service", "landfall-serve.service", "landfall-status.service"]),
+    (
+        "landfall-host",
+        &["agent.service", "landfall-serve.service", "landfall-status.service", "landfall-console.service"],
+    ),
 ];
 /// Exposure of landfall's own unit in tenths, as `systemd-analyze security` of systemd 252 counts it.
 const SERVE_EXPOSURE: &str = "1.1";
