@@ -32,9 +32,16 @@ fn pages_of_commands_are_their_help() {
     assert!(old.is_empty(), "WRITE_HELP=1 cargo test --test docs pages_of_commands writes them: {old:?}");
 }
 
-/// Variables are named, not shown as they are here.
+/// Variables are named, not shown as they are here; a default that is this machine's processor is not named.
 fn without_values(command: Command) -> Command {
-    let command = command.mut_args(|argument| argument.hide_env_values(true));
+    let command = command.mut_args(|argument| {
+        let argument = argument.hide_env_values(true);
+        if argument.get_default_values().iter().all(|value| *value != *std::env::consts::ARCH) {
+            return argument;
+        }
+        let help = argument.get_help().cloned().unwrap_or_default();
+        argument.hide_default_value(true).help(format!("{help} [default: this machine's]"))
+    });
     let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_values))
 }

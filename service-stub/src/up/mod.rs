@@ -18,7 +18,7 @@ use crate::control::{Console, Session, culprit::culprits, host_name, hosts, on_i
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
 use anyhow::{Context, bail, ensure};
-use api::endpoint::{GET_CLUSTER, GET_IMAGE_URL};
+use api::endpoint::{GET_CLUSTER, GET_FILE_URL, GET_IMAGE_URL};
 pub use cli::Up;
 use live::Live;
 use machines::Machines;
@@ -106,7 +106,9 @@ impl Up {
                 Some(machines)
             }
             None => {
-                say_how_to_boot(&mut live, &iso, stick.is_none());
+                how_to_boot(&iso, &boot_script(&session, &rendezvous)?, stick.is_none())
+                    .iter()
+                    .for_each(|line| live.say(line));
                 None
             }
         };
@@ -170,11 +172,23 @@ impl Up {
     }
 }
 
-fn say_how_to_boot(live: &mut Live, iso: &Path, with_stick: bool) {
-    live.say(&format!("boot the machines from {}", shown(iso)));
+/// Where iPXE finds what boots a machine into discovery, and an installed one from its disk.
+fn boot_script(session: &Session, rendezvous: &Rendezvous) -> anyhow::Result<Value> {
+    let target = GET_FILE_URL.at(&[&rendezvous.infra_env]).with("file_name", "ipxe-script");
+    Ok(session.client.document(&target.with("ipxe_script_type", "boot-order-control"))?)
+}
+
+fn how_to_boot(iso: &Path, script: &Value, with_stick: bool) -> Vec<String> {
+    let mut lines = vec![format!("boot the machines from {}", shown(iso))];
     if with_stick {
-        live.say("  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers");
+        lines.push(
+            "  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers".into(),
+        );
     }
+    let [url, until] = ["/url", "/expires_at"].map(|name| text::plain(at(script, name)));
+    lines.push(format!("  or by network: iPXE's `chain` takes this address, until {until}"));
+    lines.push(format!("    {url}"));
+    lines
 }
 
 /// Shows the rack until it is installed, or will not be.
@@ -213,4 +227,22 @@ fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
     lines.push(format!("logs of the hosts: {}/logs", shown(service.state_dir())));
     lines.push(format!("log of the service: {}", shown(service.log())));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_ways_to_boot_are_named() {
+        let script =
+            json!({"url": "http://192.0.2.1:8090/x?file_name=ipxe-script", "expires_at": "2026-01-02T03:04:05Z"});
+        let lines = how_to_boot(Path::new("/r/rack.iso"), &script, true);
+        assert_eq!(lines.len(), 4);
+        assert_eq!(lines.first().unwrap(), "boot the machines from /r/rack.iso");
+        assert!(lines.get(2).unwrap().ends_with("until 2026-01-02T03:04:05Z"), "{lines:?}");
+        assert_eq!(lines.last().unwrap(), "    http://192.0.2.1:8090/x?file_name=ipxe-script");
+        assert!(!how_to_boot(Path::new("/r/rack.iso"), &script, false).concat().contains("--stick"));
+    }
 }
