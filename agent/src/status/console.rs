@@ -47,7 +47,7 @@ impl Consoles {
     pub(super) fn show(&self, block: &str) {
         let active = fs::read_to_string(&self.active).unwrap_or_default();
         let drawn_on = self.screen.exists();
-        let is_wanted = |name: &&str| !name.contains('/') && !(drawn_on && is_screen(name));
+        let is_wanted = |name: &&str| !(name.contains('/') || drawn_on && is_screen(name));
         for name in active.split_whitespace().filter(is_wanted) {
             if let Err(error) = print(&self.devices.join(name), block) {
                 tracing::debug!(console = name, %error, "cannot show the status on this console");
