@@ -4,8 +4,10 @@
 //! change.
 
 use super::{
-    Console, Reach, Session, display_name, explain::explain, host_name, host_target, inventory, read_small,
-    table::Table,
+    Console, Reach, Session, display_name,
+    explain::explain,
+    host_name, host_target, inventory, read_small,
+    table::{Column, Table},
 };
 use crate::rendezvous::{self, PlannedHost, Rack};
 use crate::text::at;
@@ -91,7 +93,8 @@ impl Apply {
                 done.iter().map(|[kind, name, result]| json!({"kind": kind, "name": name, "result": result})).collect();
             console.json(&json!({"schema_version": 1, "dry_run": self.dry_run, "applied": rows}))?;
         } else {
-            let mut table = Table::new(&["KIND", "NAME", "RESULT"]);
+            let mut table =
+                Table::new(&[("KIND", Column::Detail(1)), ("NAME", Column::Name), ("RESULT", Column::Reason)]);
             done.into_iter().for_each(|row| table.row(row));
             console.table(&table)?;
         }

@@ -66,12 +66,16 @@ struct Which {
 impl Which {
     fn target(&self, session: &Session) -> anyhow::Result<Target> {
         let mut target = LIST_EVENTS.at(&[]).with("order", "descending");
-        if let Some(cluster) = &self.cluster {
-            target = target.with("cluster_id", session.cluster_id(cluster)?);
-        }
+        let cluster = self.cluster.as_deref().map(|cluster| session.cluster_id(cluster)).transpose()?;
         if let Some(host) = &self.host {
-            let host = session.host(host, self.infra_env.as_deref())?;
+            let host = match &cluster {
+                Some(cluster) => session.host_of(cluster, host)?,
+                None => session.host(host, self.infra_env.as_deref())?,
+            };
             target = target.with("host_id", at(&host, "/id"));
+        }
+        if let Some(cluster) = cluster {
+            target = target.with("cluster_id", cluster);
         }
         if let Some(infra_env) = &self.infra_env {
             target = target.with("infra_env_id", session.infra_env_id(infra_env)?);

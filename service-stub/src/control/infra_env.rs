@@ -1,6 +1,11 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, read_small, read_ssh_key, table};
+use super::{
+    Console, Reach, Session,
+    ask::confirm,
+    display_name, download, fields, read_small, read_ssh_key,
+    table::{Column, Table, short_ids},
+};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
@@ -210,8 +215,15 @@ fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
         clusters.iter().find(|cluster| at(cluster, "/id") == id).map(display_name).unwrap_or_else(|| id.to_owned())
     };
     let ids: Vec<&str> = infra_envs.iter().map(|infra_env| at(infra_env, "/id")).collect();
-    let mut rows = table::Table::new(&["NAME", "ID", "CLUSTER", "IMAGE", "ARCHITECTURE", "CREATED"]);
-    for (infra_env, id) in infra_envs.iter().zip(table::short_ids(&ids)) {
+    let mut rows = Table::new(&[
+        ("NAME", Column::Name),
+        ("ID", Column::Detail(1)),
+        ("CLUSTER", Column::Name),
+        ("IMAGE", Column::Detail(2)),
+        ("ARCHITECTURE", Column::Detail(3)),
+        ("CREATED", Column::Detail(4)),
+    ]);
+    for (infra_env, id) in infra_envs.iter().zip(short_ids(&ids)) {
         let text = |pointer| at(infra_env, pointer).to_owned();
         rows.row([
             display_name(infra_env),

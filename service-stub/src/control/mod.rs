@@ -4,7 +4,7 @@ pub mod apply;
 mod ask;
 pub mod cluster;
 mod cluster_show;
-pub(crate) mod culprit;
+pub mod culprit;
 pub(crate) mod download;
 pub mod event;
 mod explain;
@@ -13,15 +13,16 @@ pub mod host;
 mod host_show;
 pub mod infra_env;
 pub(crate) mod pick;
-pub(crate) mod table;
+pub mod table;
 pub mod wait;
 
-pub(crate) use cluster_show::{host_percent, role, stage};
+pub(crate) use cluster_show::{host_percent, role};
+pub(crate) use culprit::stage;
 pub(crate) use wait::on_interrupt;
 
 use crate::text;
 use anyhow::Context;
-use api::endpoint::{Endpoint, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
+use api::endpoint::{Endpoint, GET_CLUSTER, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
 use api::{API_PATH, Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
 use kernel::order;
 use pick::pick;
@@ -242,5 +243,15 @@ impl Session {
     fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<Value> {
         let all = self.hosts(infra_env)?;
         Ok(pick("host", &all, host_name, wanted)?.clone())
+    }
+
+    /// The same, of a cluster if it has such a host: another rack may have one of that name.
+    fn host_of(&self, cluster: &str, wanted: &str) -> anyhow::Result<Value> {
+        let document = self.client.document(&GET_CLUSTER.at(&[&cluster]))?;
+        let own: Vec<Value> = hosts(&document).into_iter().cloned().collect();
+        match pick("host", &own, host_name, wanted) {
+            Ok(host) => Ok(host.clone()),
+            Err(_) => self.host(wanted, None),
+        }
     }
 }
