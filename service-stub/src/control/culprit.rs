@@ -12,12 +12,13 @@ const MAX_CULPRITS: usize = 10;
 const REPEATED: &str = "all-hosts-are-ready-to-install";
 
 /// How urgently a host needs a person, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     Failed,
     /// It waits for someone to act on the machine.
     Waiting,
     Unfit,
+    #[default]
     Well,
 }
 
@@ -200,7 +201,7 @@ mod tests {
         let cluster = |hosts: Value| json!({"name": "rack", "status": "insufficient", "validations_info": checks.to_string(), "hosts": hosts});
         assert_eq!(culprits(&cluster(json!([unready("n1")]))), ["  n1: No route", "  the cluster: too few"]);
         assert_eq!(culprits(&cluster(json!([])))[0], "  the cluster: 1 host is not ready");
-        // What failed once is no reason when nothing waits for it.
+        // What failed once is not a reason when nothing waits for it.
         let mut ready = cluster(json!([{"requested_hostname": "n1", "status": "known"}]));
         ready["status"] = "ready".into();
         assert!(culprits(&ready).is_empty());

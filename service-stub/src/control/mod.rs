@@ -28,7 +28,8 @@ use kernel::order;
 use pick::pick;
 use serde_json::Value;
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
+    os::fd::AsFd,
     path::PathBuf,
 };
 
@@ -66,10 +67,8 @@ pub struct Console<'a> {
 impl Console<'_> {
     /// Runs `work` on standard output.
     pub(crate) fn standard<T>(work: impl FnOnce(&mut Console) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let terminal = io::stdout().is_terminal();
-        let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
         let mut out = io::stdout().lock();
-        let done = work(&mut Console { out: &mut out, width }).map_err(explain::explain)?;
+        let done = work(&mut Console { out: &mut out, width: width(&io::stdout()) }).map_err(explain::explain)?;
         out.flush()?;
         Ok(done)
     }
@@ -95,6 +94,11 @@ impl Console<'_> {
         }
         Ok(())
     }
+}
+
+/// Characters in a line of a terminal.
+pub fn width(terminal: &impl AsFd) -> Option<usize> {
+    terminal_size::terminal_size_of(terminal).map(|(width, _)| usize::from(width.0))
 }
 
 /// A service to talk to.

@@ -19,6 +19,7 @@ use crate::control::{
     culprit::{self, Urgency, urgency},
     host_name, hosts, on_interrupt,
     table::{Column, Table},
+    width,
 };
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
@@ -73,7 +74,7 @@ impl Up {
     }
 
     fn up(self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut live = Live::new(stderr().is_terminal(), console.width);
+        let mut live = Live::new(stderr().is_terminal(), width(&stderr()));
         let mut stored = Stored::read(&self, directory)?;
         if stored.vms.is_some() {
             machines::check()?;
