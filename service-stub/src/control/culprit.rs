@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// More culprits than these are counted only.
 const MAX_CULPRITS: usize = 10;
+/// A longer reason is cut.
+const MAX_REASON_CHARS: usize = 1000;
 /// The cluster's check that only repeats what the hosts' checks say.
 const REPEATED: &str = "all-hosts-are-ready-to-install";
 
@@ -128,7 +130,7 @@ fn blocking(record: &Value) -> Vec<Validation> {
 }
 
 fn line(whose: &str, why: &str) -> String {
-    format!("  {whose}: {why}")
+    format!("  {whose}: {}", text::cut(why, MAX_REASON_CHARS))
 }
 
 /// Where to read more about a host of a cluster, or about the cluster.

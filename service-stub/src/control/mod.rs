@@ -33,6 +33,8 @@ use std::{
     path::PathBuf,
 };
 
+/// A longer value is cut in a list of values; `--json` has the whole.
+const MAX_VALUE_CHARS: usize = 1000;
 /// A larger file is not a token.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
@@ -90,7 +92,7 @@ impl Console<'_> {
     pub fn list(&mut self, pairs: &[(&str, String)]) -> anyhow::Result<()> {
         let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-            self.say(format!("{name:<width$}  {}", text::plain(value)))?;
+            self.say(format!("{name:<width$}  {}", text::cut(&text::plain(value), MAX_VALUE_CHARS)))?;
         }
         Ok(())
     }

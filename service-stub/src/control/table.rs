@@ -10,6 +10,8 @@ const REASON_WIDTH: usize = 36;
 /// Names and reasons are not cut further.
 const NARROWEST: usize = 8;
 const GAP: &str = "  ";
+/// A longer cell is cut, also without a terminal: a message may be kilobytes.
+const MAX_CELL_CHARS: usize = 300;
 /// An empty cell.
 const NOTHING: &str = "-";
 
@@ -41,8 +43,10 @@ impl Table {
 
     /// Adds a row; an empty cell is shown as a hyphen.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        let shown =
-            |cell: String| Some(text::plain(&cell)).filter(|cell| !cell.is_empty()).unwrap_or_else(|| NOTHING.into());
+        let shown = |cell: String| match text::cut(&text::plain(&cell), MAX_CELL_CHARS) {
+            cell if cell.is_empty() => NOTHING.to_owned(),
+            cell => cell,
+        };
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
@@ -179,6 +183,9 @@ mod tests {
         let all = hosts().text(None);
         assert!(all.contains(NAME) && all.contains(REASON) && all.contains("480 GB"), "{all}");
         assert_eq!(hosts().text(Some(1000)), all);
+        let mut long = Table::new(&[("REASON", Column::Reason)]);
+        long.row(["x".repeat(5000)]);
+        assert!(long.text(None).len() < 400);
         assert_eq!(
             hosts().text(Some(80)),
             "NAME              ID        STATUS        REASON\n\

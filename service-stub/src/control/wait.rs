@@ -16,8 +16,8 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Of a host's reason in a line of progress.
-const MAX_REASON_CHARS: usize = 100;
+/// Of a host's state with its reason, in a line of progress.
+const MAX_STATE_CHARS: usize = 100;
 /// It failed, was cancelled, or is past the goal.
 const EXIT_FAILED: u8 = 3;
 /// As of timeout(1).
@@ -147,9 +147,9 @@ fn line(cluster: &Value) -> String {
         let state = match urgency(host) {
             Urgency::Well if stage.is_empty() => status.to_owned(),
             Urgency::Well => stage,
-            _ => text::cut(&format!("{status}: {}", reason(host)), MAX_REASON_CHARS),
+            _ => format!("{status}: {}", reason(host)),
         };
-        line.push_str(&format!("; {}: {state}", host_name(host)));
+        line.push_str(&format!("; {}: {}", host_name(host), text::cut(&state, MAX_STATE_CHARS)));
     }
     text::plain(&line)
 }
