@@ -1,7 +1,7 @@
 //! `landfall cluster`.
 
 use super::{
-    Console, Reach, Session,
+    Console, Output, Reach, Session,
     ask::confirm,
     culprit::{culprits, reason},
     display_name, download, fields, host_name, read_small, read_ssh_key,
@@ -47,7 +47,10 @@ pub struct Cluster {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List clusters
-    List,
+    List {
+        #[command(flatten)]
+        format: Output,
+    },
     /// Show a cluster: what stands in its way, its state, its hosts
     Show {
         /// Name or id
@@ -55,6 +58,8 @@ enum Command {
         /// All validations, including those that pass
         #[arg(long, alias = "validations")]
         all: bool,
+        #[command(flatten)]
+        format: Output,
     },
     /// Create a cluster
     Create(Create),
@@ -215,13 +220,13 @@ impl Cluster {
             anyhow::Ok(session.client.send(&action.at(&[&session.cluster_id(cluster)?]), None)?)
         };
         match self.command {
-            Command::List => list(&session, console)?,
-            Command::Show { cluster, all } => {
+            Command::List { format } => {
+                let clusters = Value::Array(session.list(&LIST_CLUSTERS.at(&[]))?);
+                console.document(&session, format, &clusters, |console| list(console, &clusters))?;
+            }
+            Command::Show { cluster, all, format } => {
                 let document = session.client.document(&GET_CLUSTER.at(&[&session.cluster_id(&cluster)?]))?;
-                match session.json {
-                    true => console.json(&document)?,
-                    false => cluster_show::show(console, &document, all)?,
-                }
+                console.document(&session, format, &document, |console| cluster_show::show(console, &document, all))?;
             }
             Command::Create(create) => {
                 let all = session.list(&LIST_CLUSTERS.at(&[]))?;
@@ -330,11 +335,8 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
     console.say(plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
 }
 
-fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
-    let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
-    if session.json {
-        return console.json(&Value::Array(clusters));
-    }
+fn list(console: &mut Console, clusters: &Value) -> anyhow::Result<()> {
+    let clusters = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
     let ids: Vec<&str> = clusters.iter().map(|cluster| at(cluster, "/id")).collect();
     let mut rows = Table::new(&[
         ("NAME", Column::Name),

@@ -1,7 +1,7 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session,
+    Console, Output, Reach, Session,
     ask::confirm,
     cluster_show,
     culprit::{Urgency, of_host, reason, urgency},
@@ -56,6 +56,8 @@ enum Command {
         /// Only hosts without a cluster
         #[arg(long)]
         unbound: bool,
+        #[command(flatten)]
+        format: Output,
     },
     /// Show a host: what stands in its way, state, hardware
     Show {
@@ -67,6 +69,8 @@ enum Command {
         /// Only the inventory, as JSON
         #[arg(long)]
         inventory: bool,
+        #[command(flatten)]
+        format: Output,
     },
     /// Change name, role, installation disk or other settings
     Set {
@@ -136,24 +140,28 @@ impl Host {
         let session = self.reach.session()?;
         let find = |wanted: &str| session.host(wanted, self.infra_env.as_deref());
         match self.command {
-            Command::List { cluster, unbound } => {
+            Command::List { cluster, unbound, format } => {
                 let cluster = cluster.map(|cluster| session.cluster_id(&cluster)).transpose()?;
                 let hosts = session.hosts(self.infra_env.as_deref())?;
-                list(&session, console, &hosts, |host| match at(host, "/cluster_id") {
+                // Unique among all, of which a command takes one.
+                let ids = short_ids(&hosts.iter().map(|host| at(host, "/id")).collect::<Vec<_>>());
+                let mut rows: Vec<(Value, String)> = hosts.into_iter().zip(ids).collect();
+                rows.retain(|(host, _)| match at(host, "/cluster_id") {
                     "" => cluster.is_none(),
                     own => !unbound && cluster.as_deref().is_none_or(|wanted| wanted == own),
-                })?;
+                });
+                let document = rows.iter().map(|(host, _)| host.clone()).collect();
+                console.document(&session, format, &document, |console| list(console, rows))?;
             }
-            Command::Show { host, all, inventory } => {
+            Command::Show { host, all, inventory, format } => {
                 let host = find(&host)?;
-                match (session.json, inventory) {
-                    (_, true) => {
-                        let text = at(&host, "/inventory");
-                        anyhow::ensure!(!text.is_empty(), "the host has not sent an inventory yet");
-                        console.json(&serde_json::from_str(text).context("cannot parse the inventory")?)?;
-                    }
-                    (true, _) => console.json(&host)?,
-                    _ => host_show::show(console, &host, all)?,
+                if inventory {
+                    let text = at(&host, "/inventory");
+                    anyhow::ensure!(!text.is_empty(), "the host has not sent an inventory yet");
+                    let document = serde_json::from_str(text).context("cannot parse the inventory")?;
+                    console.document(&session, format, &document, |console| console.json(&document))?;
+                } else {
+                    console.document(&session, format, &host, |console| host_show::show(console, &host, all))?;
                 }
             }
             Command::Set { host, hostname, role, disk, settings } => {
@@ -236,18 +244,7 @@ fn done(session: &Session, console: &mut Console, host: &Value, what: &str) -> a
 }
 
 /// Those that failed come first, and after the table where to read more about them.
-fn list(
-    session: &Session,
-    console: &mut Console,
-    all: &[Value],
-    is_wanted: impl Fn(&Value) -> bool,
-) -> anyhow::Result<()> {
-    // Unique among all hosts, of which a command takes one.
-    let ids = short_ids(&all.iter().map(|host| at(host, "/id")).collect::<Vec<_>>());
-    let mut hosts: Vec<(&Value, String)> = all.iter().zip(ids).filter(|(host, _)| is_wanted(host)).collect();
-    if session.json {
-        return console.json(&hosts.into_iter().map(|(host, _)| host.clone()).collect());
-    }
+fn list(console: &mut Console, mut hosts: Vec<(Value, String)>) -> anyhow::Result<()> {
     order::sort_by_key(&mut hosts, |(host, _)| urgency(host));
     let mut rows = Table::new(&[
         ("NAME", Column::Name),

@@ -84,6 +84,25 @@ impl Console<'_> {
         self.say(text)
     }
 
+    /// Prints a document in the format that is asked for; else what `text` prints.
+    fn document(
+        &mut self,
+        session: &Session,
+        format: Output,
+        document: &Value,
+        text: impl FnOnce(&mut Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        match format.output.or(session.json.then_some(Format::Json)) {
+            Some(Format::Json) => self.json(document),
+            Some(Format::Yaml) => Ok(self.out.write_all(serde_norway::to_string(document)?.as_bytes())?),
+            Some(Format::Wide) => {
+                self.width = None;
+                text(self)
+            }
+            None => text(self),
+        }
+    }
+
     pub fn table(&mut self, table: &table::Table) -> anyhow::Result<()> {
         Ok(self.out.write_all(table.text(self.width).as_bytes())?)
     }
@@ -96,6 +115,21 @@ impl Console<'_> {
         }
         Ok(())
     }
+}
+
+/// The format of what is listed or shown.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Output {
+    /// Format: json or yaml for the service's own document, wide for tables that are not cut
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Json,
+    Yaml,
+    Wide,
 }
 
 /// Characters in a line of a terminal.

@@ -82,6 +82,10 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     assert_eq!(list.lines().count(), 3, "{list}");
     let json = printed(&world, &["cluster", "list", "--json"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().as_array().unwrap().len(), 2);
+    let yaml = printed(&world, &["cluster", "show", "edge", "-o", "yaml"]);
+    let yaml: serde_json::Value = serde_norway::from_str(&yaml).unwrap();
+    assert_eq!((&yaml["name"], &yaml["openshift_version"]), (&"edge".into(), &"4.22".into()));
+    assert_eq!(printed(&world, &["cluster", "list", "-o", "wide"]), list);
     printed(&world, &["cluster", "delete", "edge"]);
     let gone = landfall(&world, &["cluster", "show", "edge"]).unwrap_err();
     assert!(gone.starts_with("no cluster has the name 'edge'") && gone.contains("known: rack ("), "{gone}");
