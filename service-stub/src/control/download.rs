@@ -15,13 +15,18 @@ const MAX_REASON_BYTES: u64 = 4096;
 
 /// Downloads a file of the API; to `console` without a name.
 pub(crate) fn file(session: &Session, console: &mut Console, target: &Target, to: Option<&Path>) -> anyhow::Result<()> {
-    into(console, to, |out, progress| Ok(session.client.download(target, out, progress)?))
+    into(console, to, true, |out, progress| Ok(session.client.download(target, out, progress)?))
+}
+
+/// The same to a file that must not exist: another attempt's logs are not replaced.
+pub(crate) fn new_file(session: &Session, console: &mut Console, target: &Target, to: &Path) -> anyhow::Result<()> {
+    into(console, Some(to), false, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
 /// Downloads a presigned URL, without the token.
 pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
     let shown = api::http::public_url(url);
-    into(console, to, |out, progress| {
+    into(console, to, true, |out, progress| {
         let agent = api::http::agent(&session.http)?;
         // The error of a request may show its URL, which may hold a token.
         let mut response = agent.get(url).call().map_err(|error| match error {
@@ -45,12 +50,15 @@ type Fetch<'a> = dyn FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> 
 fn into(
     console: &mut Console,
     to: Option<&Path>,
+    may_replace: bool,
     mut fetch: impl FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let fetch: &mut Fetch = &mut fetch;
     let Some(to) = to.filter(|to| to.as_os_str() != "-") else {
         return fetch(console.out, &mut |_, _| {});
     };
+    let exists = || format!("{} exists: remove it, or give another name with --output", to.display());
+    anyhow::ensure!(may_replace || to.symlink_metadata().is_err(), exists());
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Mode 0600: there may be credentials in it.
     let made = tempfile::Builder::new().prefix(".landfall-").suffix(".part").tempfile_in(directory);
@@ -76,7 +84,8 @@ fn into(
     out.flush().with_context(|| format!("cannot write {}", to.display()))?;
     drop(out);
     let bytes = file.as_file().metadata()?.len();
-    file.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
+    let persisted = if may_replace { file.persist(to) } else { file.persist_noclobber(to) };
+    persisted.with_context(|| format!("cannot write {}", to.display()))?;
     drop(end);
     console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
 }

@@ -14,7 +14,13 @@ mod service;
 mod stick;
 mod stored;
 
-use crate::control::{Console, Session, culprit::culprits, host_name, hosts, on_interrupt};
+use crate::control::{
+    Console, Session,
+    culprit::{self, Urgency, urgency},
+    host_name, hosts, on_interrupt,
+    table::{Column, Table},
+    width,
+};
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
 use anyhow::{Context, bail, ensure};
@@ -38,6 +44,8 @@ use stored::Stored;
 const EXIT_FAILED: u8 = 3;
 /// Between two looks at the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A host that failed sends its logs at its next polls, if it still can.
+const LOGS_LIMIT: Duration = Duration::from_secs(90);
 
 impl Up {
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -66,7 +74,7 @@ impl Up {
     }
 
     fn up(self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut live = Live::new(stderr().is_terminal(), console.width);
+        let mut live = Live::new(stderr().is_terminal(), width(&stderr()));
         let mut stored = Stored::read(&self, directory)?;
         if stored.vms.is_some() {
             machines::check()?;
@@ -116,6 +124,7 @@ impl Up {
             stick.write(&iso, &mut live)?;
         }
         let last = follow(&session, &rendezvous, &mut live, &service)?;
+        let last = with_logs(&session, &mut live, last);
         drop((end, stop));
         match at(&last, "/status") {
             "installed" | "adding-hosts" => self.done(console, &last, machines.as_ref())?,
@@ -166,7 +175,12 @@ impl Up {
                 .collect();
             return console.json(&json!({"schema_version": 1, "cluster": at(cluster, "/name"), "nodes": nodes}));
         }
-        let mut table = crate::control::table::Table::new(&["NODE", "ADDRESS", "ROLE", "LOG IN"]);
+        let mut table = Table::new(&[
+            ("NODE", Column::Name),
+            ("ADDRESS", Column::State),
+            ("ROLE", Column::Detail(1)),
+            ("LOG IN", Column::State),
+        ]);
         nodes.into_iter().for_each(|(name, address, role, login)| table.row([name, address, role, login]));
         console.table(&table)
     }
@@ -220,11 +234,37 @@ fn follow(
     }
 }
 
-/// Which host failed and why, and where to look next.
+/// The cluster once the hosts that failed have sent their logs: the service ends with this command.
+fn with_logs(session: &Session, live: &mut Live, mut cluster: Value) -> Value {
+    let is_awaited =
+        |host: &&Value| urgency(host) == Urgency::Failed && !matches!(at(host, "/logs_info"), "completed" | "timeout");
+    let has_awaited = |cluster: &Value| at(cluster, "/status") == "error" && hosts(cluster).iter().any(is_awaited);
+    if has_awaited(&cluster) {
+        live.say("a machine failed: waiting for its logs");
+    }
+    let started = Instant::now();
+    while has_awaited(&cluster) && started.elapsed() < LOGS_LIMIT {
+        thread::sleep(LOOK_INTERVAL);
+        match session.client.document(&GET_CLUSTER.at(&[&at(&cluster, "/id")])) {
+            Ok(now) => cluster = now,
+            Err(_) => break,
+        }
+    }
+    cluster
+}
+
+/// Which host failed and why, and where to look next. The service has ended: its clients' commands would find none.
 fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
+    let logs = service.state_dir().join("logs").join(at(cluster, "/id"));
     let mut lines = vec![format!("the installation ended: {}", text::plain(at(cluster, "/status_info")))];
-    lines.extend(culprits(cluster));
-    lines.push(format!("logs of the hosts: {}/logs", shown(service.state_dir())));
+    lines.extend(culprit::lines(cluster, |host| {
+        match host.map(|host| logs.join(at(host, "/id")).join("logs.tar.gz")) {
+            Some(logs) if logs.exists() => vec![format!("    logs: {}", shown(&logs))],
+            Some(_) => vec!["    it has sent no logs".to_owned()],
+            None => Vec::new(),
+        }
+    }));
+    lines.push(format!("logs of the hosts: {}", shown(&logs)));
     lines.push(format!("log of the service: {}", shown(service.log())));
     lines
 }
