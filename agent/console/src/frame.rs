@@ -93,8 +93,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in plain(text).collect::<String>().split(' ').filter(|word| !word.is_empty()) {
         let mut word = word;
-        loop {
-            let Some(line) = lines.last_mut() else { break };
+        while let Some(line) = lines.last_mut() {
             let gap = usize::from(!line.is_empty());
             if line.len() + gap + word.len() <= width {
                 line.push_str(if gap == 1 { " " } else { "" });
