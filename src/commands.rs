@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser,
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -43,10 +43,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// The log's level where LANDFALL_LOG says nothing else.
-    pub(crate) fn level(self) -> &'static str {
+    /// The log's level where LANDFALL_LOG says nothing else. Below a progress bar, warnings only.
+    pub(crate) fn level(self, has_bar: bool) -> &'static str {
         match (self.quiet, self.verbose) {
             (true, _) => "warn",
+            (false, 0) if has_bar => "warn",
             (false, 0) => "info",
             (false, 1) => "debug",
             _ => "trace",
@@ -92,6 +93,11 @@ pub trait Commands: Subcommand + Sized {
     /// Where its log goes.
     fn logging(&self) -> Logging {
         Logging::default()
+    }
+
+    /// Whether it shows people a bar in the place of the log.
+    fn has_bar(&self) -> bool {
+        false
     }
 
     /// Whether it runs on many threads.
@@ -187,6 +193,14 @@ commands! {
         match self {
             Self::Agent(agent) => agent.logging(),
             _ => Logging::default(),
+        }
+    }
+
+    fn has_bar(&self) -> bool {
+        match self {
+            Self::Install(install) => install.has_bar(),
+            Self::Download(_) => io::stderr().is_terminal(),
+            _ => false,
         }
     }
 
@@ -325,6 +339,13 @@ mod tests {
         for command in Cli::<All>::command().get_subcommands() {
             assert!(command.get_about().is_some(), "{}", command.get_name());
         }
+    }
+
+    #[test]
+    fn below_a_bar_the_log_has_warnings_only() {
+        let level = |verbose, quiet, has_bar| Output { verbose, quiet, color: ColorChoice::Auto }.level(has_bar);
+        assert_eq!([level(0, false, true), level(1, false, true), level(0, true, true)], ["warn", "debug", "warn"]);
+        assert_eq!([level(0, false, false), level(2, false, false)], ["info", "trace"]);
     }
 
     #[test]

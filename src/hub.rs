@@ -49,6 +49,10 @@ impl Commands for Whole {
         }
     }
 
+    fn has_bar(&self) -> bool {
+        matches!(self, Self::Host(command) if command.has_bar())
+    }
+
     fn has_many_threads(&self) -> bool {
         matches!(self, Self::Hub(Hub::Serve(_)))
     }

@@ -65,7 +65,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     if command.has_many_threads() {
         many_threads();
     }
-    log::start(output.level(), output.has_color(), &command.logging(), command.tag());
+    log::start(output.level(command.has_bar()), output.has_color(), &command.logging(), command.tag());
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));

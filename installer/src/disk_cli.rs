@@ -189,7 +189,8 @@ fn say(error: &anyhow::Error) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template("measuring [{wide_bar}] {percent}% {pos}/{len} flushes, {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("measuring [{wide_bar}] {percent}% {pos}/{len} flushes, {eta} left")
+    {
         bar.set_style(style);
     }
     bar

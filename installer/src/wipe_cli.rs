@@ -148,8 +148,7 @@ fn report(wiped: &Wiped, asked: Level) -> String {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
-    let template = "{msg} [{wide_bar}] {percent}% {bytes}/{total_bytes}, {bytes_per_sec}, {eta}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
+    if let Ok(style) = ProgressStyle::with_template(kernel::terminal::BAR) {
         bar.set_style(style);
     }
     bar

@@ -18,7 +18,7 @@ use role::RoleArgs;
 use serde::Serialize;
 use std::{
     ffi::OsStr,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -165,6 +165,12 @@ impl Install {
             Style::Json => writeln!(io::stderr(), "{line}"),
             _ => writeln!(io::stdout(), "{line}"),
         };
+    }
+
+    /// Whether people watch a bar. The stages of a role's flow are in the log.
+    pub fn has_bar(&self) -> bool {
+        let is_flow = self.role.role.is_some() || self.request.is_some() || self.stop;
+        !is_flow && !self.json && self.progress.is_bar() && io::stderr().is_terminal()
     }
 
     fn display(&self) -> Display {

@@ -3,6 +3,13 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// A progress bar with a known end, as indicatif reads it: what is done (`msg`), how far, how fast, how long still, and what
+/// limits it (`prefix`). The same in all commands.
+pub const BAR: &str =
+    "{msg} [{wide_bar}] {percent}% {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{prefix}";
+/// Without a known end.
+pub const COUNTER: &str = "{msg} {binary_bytes} {binary_bytes_per_sec}{prefix}";
+
 mod ioctl {
     nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 }
