@@ -212,8 +212,12 @@ fn table(speed: &DiskSpeed) -> String {
     for (number, writer) in speed.writers.iter().enumerate() {
         let WriterSpeed { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, writes, bytes, elapsed_ms } = writer;
         let columns: String = [p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| format!("{:>11}", ms(*ns))).concat();
-        text +=
-            &format!("writer {:<3}{columns}  {writes} writes, {bytes} bytes, {} s\n", number + 1, elapsed_ms / 1000);
+        text += &format!(
+            "writer {:<3}{columns}  {writes} writes, {}, {} s\n",
+            number + 1,
+            kernel::units::binary(*bytes),
+            elapsed_ms / 1000
+        );
     }
     if speed.failed_writers > 0 {
         text += &format!("{} writers failed; see the log\n", speed.failed_writers);

@@ -65,7 +65,7 @@ pub struct Download {
     cacert: Option<PathBuf>,
     /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
-    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
+    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log (-v) shows the signing key's owner and
     /// fingerprint.
     #[arg(long, value_name = "PATH")]
     keyring: Vec<PathBuf>,

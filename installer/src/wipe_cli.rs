@@ -3,7 +3,7 @@
 use anyhow::Context;
 use diskwrite::wipe::{self, Level, WipeOptions, WipePlan, WipeProgress, Wiped};
 use indicatif::{ProgressBar, ProgressStyle};
-use kernel::Cancel;
+use kernel::{Cancel, units::binary};
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
@@ -139,8 +139,9 @@ fn report(wiped: &Wiped, asked: Level) -> String {
     }
     for span in &wiped.unreadable {
         text += &format!(
-            "Warning: {} bytes at byte {} cannot be read; their contents are unknown\n",
-            span.len, span.offset
+            "Warning: {} at byte {} cannot be read; the contents are unknown\n",
+            binary(span.len),
+            span.offset
         );
     }
     text
@@ -190,7 +191,7 @@ mod tests {
 /dev/loop9 is wiped, level signatures, WEAKER than the requested level discard
   discard: REFUSED: not supported
   signatures: none is left
-Warning: 1024 bytes at byte 512 cannot be read; their contents are unknown
+Warning: 1 KiB at byte 512 cannot be read; the contents are unknown
 ";
         assert_eq!(report(&wiped, Level::Discard), expected);
         wiped.rungs = vec![Rung { level: Level::Signatures, outcome: done(2) }];

@@ -108,7 +108,8 @@ impl Oci {
             serde_json::json!({"schema": 1, "digest": digest, "architecture": architecture, "layer_bytes": layer_bytes})
                 .to_string()
         } else {
-            format!("{}: {} for {architecture}, {layer_bytes} bytes, {digest}", self.output.display(), image.reference)
+            let size = kernel::units::binary(layer_bytes);
+            format!("{}: {} for {architecture}, {size}, {digest}", self.output.display(), image.reference)
         };
         writeln!(stdout(), "{line}").context("cannot write to standard output")
     }

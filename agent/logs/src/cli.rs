@@ -166,7 +166,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_DOCUMENT_BYTES) {
-        bail!("{} has more than {MAX_DOCUMENT_BYTES} bytes", path.display());
+        bail!("{} has more than {}", path.display(), kernel::units::binary(MAX_DOCUMENT_BYTES));
     }
     Ok(bytes)
 }

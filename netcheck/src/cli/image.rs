@@ -218,8 +218,8 @@ struct ProgressLine {
 impl ProgressLine {
     fn show(&self, progress: &Progress<'_>) {
         if self.on_terminal {
-            let numbers = table::numbers(progress.fetched_bytes, progress.elapsed.as_secs_f64());
-            let total = table::megabytes(progress.total_bytes);
+            let numbers = table::numbers(progress.fetched_bytes, progress.elapsed);
+            let total = kernel::units::one_decimal(progress.total_bytes);
             // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\r\x1b[K{}: {numbers} of {total}", progress.name.escape_debug());
         }

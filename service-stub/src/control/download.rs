@@ -80,7 +80,7 @@ fn into(
     let bytes = file.as_file().metadata()?.len();
     file.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
     drop(end);
-    console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
+    console.say(format!("{}: {}", to.display(), kernel::units::binary(bytes)))
 }
 
 /// Hidden unless standard error is a terminal.

@@ -1,8 +1,9 @@
 //! A host in detail.
 
 use super::{Console, cluster_show, host_name, inventory, table};
-use crate::text::{at, binary_bytes, bmc, decimal_bytes, machine};
+use crate::text::{at, bmc, machine};
 use api::Inventory;
+use kernel::units::binary;
 use serde_json::Value;
 
 pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -> anyhow::Result<()> {
@@ -35,9 +36,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -
         ),
         (
             "Memory",
-            of(&|inventory| {
-                inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)).unwrap_or_default()
-            }),
+            of(&|inventory| inventory.memory.as_ref().map(|memory| binary(memory.physical_bytes)).unwrap_or_default()),
         ),
         ("Management controller", of(&bmc)),
         ("Installer arguments", text("/installer_args")),
@@ -58,7 +57,7 @@ fn hardware(console: &mut Console, inventory: &Inventory) -> anyhow::Result<()> 
                 format!("no: {}", reasons.join("; "))
             }
         };
-        let size = decimal_bytes(disk.size_bytes);
+        let size = binary(disk.size_bytes);
         disks.row([disk.path.clone(), disk.drive_type.clone(), size, disk.model.clone(), disk.serial.clone(), fit]);
     }
     let mut interfaces = table::Table::new(&["INTERFACE", "MAC", "LINK", "SPEED", "ADDRESSES"]);
