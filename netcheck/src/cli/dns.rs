@@ -41,7 +41,7 @@ pub(super) struct Dns {
     #[arg(long, value_name = "N", default_value_t = DnsOptions::default().deadline.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
-    /// Print the answers as one line of JSON, as when stdout is not a terminal
+    /// Print the answers as one line of JSON
     #[arg(long)]
     json: bool,
 }

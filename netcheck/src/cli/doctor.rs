@@ -49,7 +49,7 @@ pub(super) struct Doctor {
     /// How long to wait for each connection and answer, seconds; 1 to 60
     #[arg(long, value_name = "N", default_value_t = 5)]
     timeout_s: u64,
-    /// Print the findings as one line of JSON, as when stdout is not a terminal
+    /// Print the findings as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -74,7 +74,7 @@ pub(super) struct Image {
     /// Whether podman pulls and stores the images [default: auto with --request, else never]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     store: Option<When>,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -28,7 +28,7 @@ pub(super) struct Lldp {
     /// Maximum time to listen, seconds
     #[arg(long, value_name = "N", default_value = "35", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the result as one line of JSON, as when stdout is not a terminal
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }

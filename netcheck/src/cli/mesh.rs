@@ -46,7 +46,7 @@ pub(super) struct Mesh {
     /// Probe from this interface, whatever its kind, instead of all that qualify (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -37,7 +37,7 @@ pub(super) struct Ntp {
     /// End the check after this time, seconds
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
     deadline_s: u64,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }

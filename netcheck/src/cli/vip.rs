@@ -39,7 +39,7 @@ pub(super) struct Vip {
     /// Probe on this interface, whatever its addresses (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the result as one line of JSON, as when stdout is not a terminal
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }
