@@ -57,7 +57,7 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let report = diagnose(&self.options())?;
-        print(self.json, &report, || report.to_text())?;
+        print(self.json, &report, || report.to_text(kernel::terminal::line_columns()))?;
         Ok(if report.reachable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
