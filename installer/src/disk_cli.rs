@@ -58,8 +58,8 @@ Exit codes:
   255  with --request: not measured
 
 Examples:
-  landfall disk speed /dev/sdb                         # a whole disk that is not in use
-  landfall disk speed /var/lib/etcd/speed-test         # a file: the disk below a file system
+  landfall disk speed /dev/sdb                   # a disk that is not in use
+  landfall disk speed /var/lib/etcd/speed-test   # the disk below a file
   landfall disk speed --json /dev/sdb | jq .io_sync_duration_ms
   landfall disk speed --request request.json --json
 

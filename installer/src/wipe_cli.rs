@@ -36,12 +36,12 @@ Exit codes:
   2  wrong usage
 
 Examples:
-  landfall wipe --dry-run /dev/sdb                   # what is on it, and what would be erased
-  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # to reuse the disk
-  landfall wipe --release --dry-run /dev/sdb         # which volumes and arrays are active on it, and what uses them
-  landfall wipe --release /dev/sdb                   # free a disk of an old server
+  landfall wipe --dry-run /dev/sdb                     # what would be erased
+  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2     # to reuse the disk
+  landfall wipe --release --dry-run /dev/sdb           # what uses it
+  landfall wipe --release /dev/sdb                     # an old server's disk
   landfall wipe --level zero --verify /dev/sdb
-  landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own command, else zeros
+  landfall wipe --level secure --allow-weaker nvme0n1   # else zeros
   landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
 pub struct Wipe {
     /// A whole disk: its path, name, link, WWN or serial number

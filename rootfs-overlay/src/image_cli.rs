@@ -45,7 +45,8 @@ impl Image {
 #[command(after_help = "\
 Examples:
   landfall image oci --output landfall-agent.oci.tar
-  skopeo copy oci-archive:landfall-agent.oci.tar docker://registry.example.com/landfall-agent:1.0
+  skopeo copy oci-archive:landfall-agent.oci.tar \\
+    docker://registry.example.com/landfall-agent:1.0
   podman load -i landfall-agent.oci.tar
   landfall image oci --for serve --output landfall-serve.oci.tar")]
 struct Oci {

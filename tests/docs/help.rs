@@ -32,6 +32,36 @@ fn pages_of_commands_are_their_help() {
     assert!(old.is_empty(), "WRITE_HELP=1 cargo test --test docs pages_of_commands writes them: {old:?}");
 }
 
+/// Longest line of an example: clap wraps longer ones at 80 columns, in the middle of commands.
+const MAX_EXAMPLE: usize = 78;
+
+/// The lines of a text below `Examples:`, up to the next that is not indented.
+fn examples(text: &str) -> Vec<&str> {
+    let below = text.lines().skip_while(|line| *line != "Examples:").skip(1);
+    below.take_while(|line| line.is_empty() || line.starts_with(' ')).collect()
+}
+
+/// Of a command, and of those below it.
+fn long_examples(path: &str, command: &Command, found: &mut Vec<String>) {
+    let path = format!("{path} {}", command.get_name());
+    let texts = [command.get_after_help(), command.get_after_long_help()];
+    for text in texts.into_iter().flatten().map(ToString::to_string) {
+        let lines = examples(&text);
+        let long = lines.iter().filter(|line| line.chars().count() > MAX_EXAMPLE);
+        found.extend(long.map(|line| format!("{path}: {line}")));
+    }
+    command.get_subcommands().for_each(|below| long_examples(&path, below, found));
+}
+
+#[test]
+fn examples_are_lines_that_are_not_wrapped() {
+    let text = "Exit codes: 0\n\nExamples:\n  a\n\n  b:\n    c\nThe rest\n  d";
+    assert_eq!(examples(text), ["  a", "", "  b:", "    c"]);
+    let mut found = Vec::new();
+    long_examples("", &Cli::<Whole>::command(), &mut found);
+    assert!(found.is_empty(), "{} lines are too long; end them with \\:\n{}", found.len(), found.join("\n"));
+}
+
 /// Variables are named, not shown as they are here.
 fn without_values(command: Command) -> Command {
     let command = command.mut_args(|argument| argument.hide_env_values(true));

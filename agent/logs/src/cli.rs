@@ -23,8 +23,8 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 Examples:
   landfall logs collect --output /tmp/logs.tar.gz --since '2 hours ago'
   landfall logs collect | ssh admin@jump 'cat > host7.tar.gz'
-  PULL_SECRET_TOKEN=… landfall logs send --url https://service.example.com --cluster-id 7d9e… \\
-      --infra-env-id 3f1c… --host-id d3d3… --installer-gather")]
+  PULL_SECRET_TOKEN=… landfall logs send --url https://service.example.com \\
+    --cluster-id 7d9e… --infra-env-id 3f1c… --host-id d3d3… --installer-gather")]
 pub struct Logs {
     #[command(subcommand)]
     command: Command,

@@ -55,15 +55,19 @@ Exit codes:
   125  with --request or --role: another installation is running
 
 Examples:
-  landfall install -i host.ign /dev/sdb       the live system's image, or the newest stable one
+  landfall install -i host.ign /dev/sdb   # the live system's image, or stable
   landfall install -s testing -I https://10.0.0.1/host.ign /dev/sdb
-  landfall install -f fedora-coreos.raw.xz --insecure -i host.ign --disk S4EVNX0M123456
-  landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 --append-karg debug /dev/sdb
-  landfall install -i host.ign --save-partlabel 'data*' --save-partindex 5- /dev/sdb
+  landfall install -f fedora-coreos.raw.xz --insecure -i host.ign \\
+    --disk S4EVNX0M123456
+  landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 \\
+    --append-karg debug /dev/sdb
+  landfall install -i host.ign --save-partlabel 'data*' \\
+    --save-partindex 5- /dev/sdb
   landfall install --dry-run -i host.ign /dev/sdb
-  landfall install --role bootstrap --control-plane-count 3 --boot-device /dev/sdb --dry-run
-  landfall install -c edge.yaml -c site.yaml  options from files
-  landfall install --live                     as configured by kernel arguments and Ignition
+  landfall install --role bootstrap --control-plane-count 3 \\
+    --boot-device /dev/sdb --dry-run
+  landfall install -c edge.yaml -c site.yaml   # options from files
+  landfall install --live   # as kernel arguments and Ignition say
 
 A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"}, \
 \"reboot\": false, \"reboot_delay_seconds\": 10} with the service's install_cmd_request as \"request\"."

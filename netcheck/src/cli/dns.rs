@@ -21,8 +21,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
     {"domain_name":"validateNoWildcardDNS.prod.example.com."}]}
 
 Examples:
-  landfall netcheck dns api.prod.example.com validateNoWildcardDNS.prod.example.com.
-  landfall netcheck dns --resolv-conf /run/NetworkManager/no-stub-resolv.conf quay.io
+  landfall netcheck dns api.prod.example.com \
+    validateNoWildcardDNS.prod.example.com.
+  landfall netcheck dns --resolv-conf \
+    /run/NetworkManager/no-stub-resolv.conf quay.io
   landfall netcheck dns --request domains.json"#)]
 pub(super) struct Dns {
     /// Names to look up; a trailing dot disables the search list

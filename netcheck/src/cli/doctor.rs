@@ -25,7 +25,8 @@ The time comes from --ntp, else from chronyd's servers, else from the date of th
 
 Examples:
   landfall netcheck doctor --url https://api.example.com
-  landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem --ntp 192.0.2.1
+  landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem \\
+    --ntp 192.0.2.1
   landfall netcheck doctor --url http://192.0.2.7:8090 --json | jq .cause")]
 pub(super) struct Doctor {
     /// URL of the service, as given to agents

@@ -28,8 +28,10 @@ use std::{
    "request_headers":[{"key":"X-Auth","value":"..."}]}
 
 Examples:
-  landfall netcheck endpoint http://api-int.prod.example.com:22624/config/worker
-  landfall netcheck endpoint --ca root-ca.crt https://api-int.prod.example.com:22623/config/worker
+  landfall netcheck endpoint \
+    http://api-int.prod.example.com:22624/config/worker
+  landfall netcheck endpoint --ca root-ca.crt \
+    https://api-int.prod.example.com:22623/config/worker
   landfall netcheck endpoint --request request.json --json"#)]
 pub(super) struct Endpoint {
     /// URL of the config

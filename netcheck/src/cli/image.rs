@@ -44,8 +44,10 @@ The request is what the service sends with a container-image-availability step, 
    "timeout":960}
 
 Examples:
-  landfall netcheck image quay.io/edge-infrastructure/assisted-installer:latest
-  landfall netcheck image --authfile pull-secret.json --ca lab.crt registry.lab:5000/ocp/release:4.22.9
+  landfall netcheck image \
+    quay.io/edge-infrastructure/assisted-installer:latest
+  landfall netcheck image --authfile pull-secret.json \
+    --ca lab.crt registry.lab:5000/ocp/release:4.22.9
   landfall netcheck image --request images.json --json"#
 )]
 pub(super) struct Image {

@@ -20,7 +20,8 @@ use std::{process::ExitCode, time::Duration};
 #[command(after_help = "\
 Examples:
   landfall netcheck lldp
-  landfall netcheck lldp --interface ens1f0 --interface ens1f1 --timeout-s 70 --json")]
+  landfall netcheck lldp --interface ens1f0 --interface ens1f1 \\
+    --timeout-s 70 --json")]
 pub(super) struct Lldp {
     /// Listen on this interface, whatever its kind, instead of on every network card (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]

@@ -23,7 +23,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 Examples:
   landfall netcheck mesh --request hosts.json
-  landfall netcheck mesh --interface bond0.100 --count 100 --interval-ms 20 < hosts.json"#)]
+  landfall netcheck mesh --interface bond0.100 --count 100 --interval-ms 20 \
+    < hosts.json"#)]
 pub(super) struct Mesh {
     /// File with the hosts to probe, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE", default_value = "-")]

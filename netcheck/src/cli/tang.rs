@@ -21,7 +21,8 @@ use std::{
     "[{\"url\":\"http://tang:7500\",\"thumbprint\":\"PLjNyRdGw03zlRoG...\"}]"}
 
 Examples:
-  landfall netcheck tang http://tang.example.com:7500 PLjNyRdGw03zlRoGjQYMahSZGu9
+  landfall netcheck tang http://tang.example.com:7500 \
+    PLjNyRdGw03zlRoGjQYMahSZGu9
   landfall netcheck tang --request servers.json"#)]
 pub(super) struct Tang {
     /// The server

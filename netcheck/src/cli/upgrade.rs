@@ -19,7 +19,8 @@ and the answer the same with "result": "success" or "failure".
 
 Examples:
   landfall netcheck upgrade --request request.json
-  landfall netcheck upgrade --request request.json --stage /run/landfall/agent && /run/landfall/agent --version"#)]
+  landfall netcheck upgrade --request request.json \
+    --stage /run/landfall/agent && /run/landfall/agent --version"#)]
 pub(super) struct Upgrade {
     /// File with the request, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]

@@ -21,8 +21,8 @@ also by this host:
 
 Examples:
   landfall netcheck vip 192.168.126.100 fd00::100
-  landfall netcheck vip --own                            does another station hold an address of mine?
-  landfall netcheck vip 10.1.2.3 --interface ens4        on a link where this host has no address yet
+  landfall netcheck vip --own                       # owners of ours
+  landfall netcheck vip 10.1.2.3 --interface ens4   # on this link
   landfall netcheck vip --request vips.json"#
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["addresses", "request", "own"]))]

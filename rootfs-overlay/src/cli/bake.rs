@@ -23,8 +23,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso bake live.iso -o discovery.iso --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
-  landfall iso bake live.iso -o rack.iso --rendezvous ./rack --config agent.toml --image metal.raw.xz
+  landfall iso bake live.iso -o discovery.iso \\
+    --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
+  landfall iso bake live.iso -o rack.iso --rendezvous ./rack \\
+    --config agent.toml --image metal.raw.xz
   landfall iso bake --check discovery.iso
   landfall iso bake --remove discovery.iso -o live.iso
 
@@ -49,7 +51,8 @@ pub struct IsoBake {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall pxe bake live-initramfs.img -o discovery.img --url https://service.example.com --infra-env-id 5a1e…
+  landfall pxe bake live-initramfs.img -o discovery.img \\
+    --url https://service.example.com --infra-env-id 5a1e…
   landfall pxe bake --check discovery.img")]
 pub(super) struct PxeBake {
     #[command(flatten)]

@@ -24,7 +24,8 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   export LANDFALL_URL=http://10.0.0.5:8090
-  landfall cluster create rack --openshift-version 4.22 --base-domain example.com --pull-secret-file pull-secret.json
+  landfall cluster create rack --openshift-version 4.22 \\
+    --base-domain example.com --pull-secret-file pull-secret.json
   landfall cluster list
   landfall cluster show rack                 # hosts, and blocking validations
   landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'
