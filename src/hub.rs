@@ -3,6 +3,7 @@
 use crate::{
     NAME,
     commands::{Cli, Commands, Host, Purpose},
+    topics::Topic,
 };
 use agent::dropin::Logging;
 use clap::{CommandFactory, Subcommand};
@@ -16,9 +17,9 @@ use std::{
 #[derive(Debug, Subcommand)]
 pub enum Whole {
     #[command(flatten)]
-    Host(Host),
-    #[command(flatten)]
     Hub(Hub),
+    #[command(flatten)]
+    Host(Host),
 }
 
 impl Commands for Whole {
@@ -26,6 +27,10 @@ impl Commands for Whole {
 
     fn alone(name: &str) -> Option<clap::Command> {
         Host::alone(name).or_else(|| Hub::alone(name))
+    }
+
+    fn topic(name: &str) -> Option<Topic> {
+        Host::topic(name).or_else(|| Hub::topic(name))
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -68,15 +73,15 @@ impl Commands for Whole {
 commands! {
     /// The service and its clients.
     Hub {
-        "up" Up(service_stub::up::Up) Acts;
-        "serve" Serve(Serve) Acts;
-        "apply" Apply(control::apply::Apply) Acts;
-        "cluster" Cluster(control::cluster::Cluster) Prints;
-        "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints;
-        "host" Host(control::host::Host) Prints;
-        "event" Event(control::event::Event) Prints;
-        "wait" Wait(control::wait::Wait) Acts;
-        "completion" Completion(Completion) Prints;
+        "up" Up(service_stub::up::Up) Acts Install;
+        "serve" Serve(Serve) Acts Service;
+        "apply" Apply(control::apply::Apply) Acts Service;
+        "cluster" Cluster(control::cluster::Cluster) Prints Service;
+        "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints Service;
+        "host" Host(control::host::Host) Prints Service;
+        "wait" Wait(control::wait::Wait) Acts Service;
+        "event" Event(control::event::Event) Prints Service;
+        "completion" Completion(Completion) Prints Other;
     }
 }
 

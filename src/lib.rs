@@ -9,10 +9,12 @@ mod coreos_installer;
 #[cfg(feature = "hub")]
 mod hub;
 mod log;
+mod topics;
 
-pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose};
+pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose, whole};
 #[cfg(feature = "hub")]
 pub use hub::{Hub, Whole};
+pub use topics::{Topic, by_topic};
 
 use agent::{
     child,

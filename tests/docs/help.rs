@@ -1,7 +1,7 @@
 //! docs/cmd: a page for each command, made of its help. WRITE_HELP=1 writes them.
 
 use clap::{Command, CommandFactory};
-use landfall::{Cli, Whole};
+use landfall::{Cli, Commands, Topic, Whole, by_topic};
 use std::{collections::BTreeMap, fs, path::Path};
 
 #[test]
@@ -11,7 +11,7 @@ fn pages_of_commands_are_their_help() {
     whole.build();
     let shown: Vec<&Command> =
         whole.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help").collect();
-    let mut pages = BTreeMap::from([("README.md".to_owned(), index(&shown))]);
+    let mut pages = BTreeMap::from([("README.md".to_owned(), index(&by_topic(&whole, Whole::topic)))]);
     for command in shown {
         let mut text = format!("# landfall {}\n", command.get_name());
         describe(command, &mut text);
@@ -69,14 +69,18 @@ fn without_values(command: Command) -> Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_values))
 }
 
-fn index(commands: &[&Command]) -> String {
+fn index(topics: &[(Topic, Vec<&Command>)]) -> String {
     let row = |command: &&Command| {
         let name = command.get_name();
         format!("| [{name}](landfall-{name}.md) | {} |\n", command.get_about().unwrap_or_default())
     };
-    let rows: String = commands.iter().map(row).collect();
+    let table = |(topic, commands): &(Topic, Vec<&Command>)| {
+        let rows: String = commands.iter().map(row).collect();
+        format!("\n## {}\n\n| command | what it does |\n|---|---|\n{rows}", topic.title())
+    };
+    let tables: String = topics.iter().map(table).collect();
     format!(
-        "# Commands\n\nThe help of each command. [commands.md](../commands.md) lists them by topic.\n\n| command | what it does |\n|---|---|\n{rows}"
+        "# Commands\n\nThe help of each command. [commands.md](../commands.md) has their subcommands too.\n{tables}"
     )
 }
 
