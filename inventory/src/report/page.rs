@@ -219,7 +219,8 @@ impl Page {
         let (name, text) = (printable(&shortened(name)), printable(&shortened(text)));
         let is_long = chars(&name) > MAX_LABEL + INDENT;
         let lines = if is_long {
-            kernel::wrapped(&" ".repeat(INDENT), &format!("{name}{text}"), 2 * INDENT, self.columns)
+            let name = name.strip_suffix(' ').unwrap_or(&name);
+            kernel::wrapped(&" ".repeat(INDENT), &format!("{name} {text}"), 2 * INDENT, self.columns)
         } else {
             kernel::wrapped(&format!("{:INDENT$}{name}", ""), &text, INDENT + chars(&name), self.columns)
         };
