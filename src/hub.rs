@@ -1,6 +1,9 @@
 //! The commands of the whole program: the host's, the service, and its clients.
 
-use crate::commands::{Commands, Host, Purpose};
+use crate::{
+    commands::{Commands, Host, Purpose},
+    topics::Topic,
+};
 use agent::dropin::Logging;
 use clap::Subcommand;
 use service_stub::{cli::Serve, control};
@@ -10,9 +13,9 @@ use std::process::ExitCode;
 #[derive(Debug, Subcommand)]
 pub enum Whole {
     #[command(flatten)]
-    Host(Host),
-    #[command(flatten)]
     Hub(Hub),
+    #[command(flatten)]
+    Host(Host),
 }
 
 impl Commands for Whole {
@@ -20,6 +23,10 @@ impl Commands for Whole {
 
     fn alone(name: &str) -> Option<clap::Command> {
         Host::alone(name).or_else(|| Hub::alone(name))
+    }
+
+    fn topic(name: &str) -> Option<Topic> {
+        Host::topic(name).or_else(|| Hub::topic(name))
     }
 
     fn run(self) -> anyhow::Result<ExitCode> {
@@ -47,6 +54,10 @@ impl Commands for Whole {
         }
     }
 
+    fn has_bar(&self) -> bool {
+        matches!(self, Self::Host(command) if command.has_bar())
+    }
+
     fn has_many_threads(&self) -> bool {
         matches!(self, Self::Hub(Hub::Serve(_)))
     }
@@ -62,14 +73,14 @@ impl Commands for Whole {
 commands! {
     /// The service and its clients.
     Hub {
-        "up" Up(service_stub::up::Up) Acts;
-        "serve" Serve(Serve) Acts;
-        "apply" Apply(control::apply::Apply) Acts;
-        "cluster" Cluster(control::cluster::Cluster) Prints;
-        "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints;
-        "host" Host(control::host::Host) Prints;
-        "event" Event(control::event::Event) Prints;
-        "wait" Wait(control::wait::Wait) Acts;
+        "up" Up(service_stub::up::Up) Acts Install;
+        "serve" Serve(Serve) Acts Service;
+        "apply" Apply(control::apply::Apply) Acts Service;
+        "cluster" Cluster(control::cluster::Cluster) Prints Service;
+        "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints Service;
+        "host" Host(control::host::Host) Prints Service;
+        "wait" Wait(control::wait::Wait) Acts Service;
+        "event" Event(control::event::Event) Prints Service;
     }
 }
 

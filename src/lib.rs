@@ -11,11 +11,13 @@ mod coreos_installer;
 mod hub;
 mod log;
 mod shell;
+mod topics;
 
-pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose};
+pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose, whole};
 #[cfg(feature = "hub")]
 pub use hub::{Hub, Whole};
 pub use shell::{Completion, Shell};
+pub use topics::{Topic, by_topic};
 
 use agent::{
     child,
@@ -71,7 +73,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     if command.has_many_threads() {
         many_threads();
     }
-    log::start(output.level(), output.has_color(), &command.logging(), command.tag());
+    log::start(output.level(command.has_bar()), output.has_color(), &command.logging(), command.tag());
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));

@@ -46,9 +46,10 @@ NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmw
 has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
-  PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
-  landfall agent --rendezvous 192.168.7.10   # a host of the rack runs the service
-  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same, found by multicast DNS
+  PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com \\
+    --infra-env-id 5a1e…
+  landfall agent --rendezvous 192.168.7.10   # a host of the rack serves
+  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same
   landfall agent config        # what is in force, and from where
   landfall agent status        # the state of this host's agent
   landfall agent beacon        # on the installed node, with the variables set")]

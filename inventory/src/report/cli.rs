@@ -173,7 +173,13 @@ fn printed<T: Serialize>(
 ) -> anyhow::Result<(String, u8)> {
     let text = match as_json {
         true => json(&differences, pretty)?,
-        false => differences.iter().map(|difference| printable(&line(difference)) + "\n").collect(),
+        false => {
+            let columns = kernel::terminal::line_columns();
+            differences
+                .iter()
+                .map(|difference| kernel::wrapped("", &printable(&line(difference)), 4, columns))
+                .collect()
+        }
     };
     Ok((text, if differences.is_empty() { 0 } else { DIFFERENT }))
 }

@@ -15,10 +15,13 @@ use std::path::Path;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
-  landfall iso customize --network-keyfile eth0.nmconnection --installer-config install.yaml \\
-    --post-install report.sh -o install.iso live.iso
-  landfall iso customize --live-ignition rescue.ign --live-karg-append console=ttyS0 -o rescue.iso live.iso")]
+  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign \\
+    -o install.iso live.iso
+  landfall iso customize --network-keyfile eth0.nmconnection \\
+    --installer-config install.yaml --post-install report.sh \\
+    -o install.iso live.iso
+  landfall iso customize --live-ignition rescue.ign \\
+    --live-karg-append console=ttyS0 -o rescue.iso live.iso")]
 pub struct IsoCustomize {
     #[command(flatten)]
     customizations: Customizations,

@@ -31,7 +31,8 @@ const NETWORK: &str = "Network";
 #[command(after_help = "\
 Examples:
   export LANDFALL_URL=http://10.0.0.5:8090
-  landfall cluster create rack --openshift-version 4.22 --base-domain example.com --pull-secret-file pull-secret.json
+  landfall cluster create rack --openshift-version 4.22 \\
+    --base-domain example.com --pull-secret-file pull-secret.json
   landfall cluster list
   landfall cluster show rack                 # what failed, with the commands for logs, and the hosts
   landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'

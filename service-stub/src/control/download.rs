@@ -4,6 +4,7 @@ use super::{Console, Session};
 use anyhow::Context;
 use api::endpoint::Target;
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::terminal::{BAR, COUNTER};
 use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -76,6 +77,7 @@ fn into(
     let fetched = fetch(&mut out, &mut |bytes, total| {
         if let Some(total) = total.filter(|total| bar.length() != Some(*total)) {
             bar.set_length(total);
+            lay_out(&bar, BAR);
         }
         bar.set_position(bytes);
     });
@@ -87,16 +89,19 @@ fn into(
     let persisted = if may_replace { file.persist(to) } else { file.persist_noclobber(to) };
     persisted.with_context(|| format!("cannot write {}", to.display()))?;
     drop(end);
-    console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
+    console.say(format!("{}: {}", to.display(), kernel::units::binary(bytes)))
 }
 
 /// Hidden unless standard error is a terminal.
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    let style = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
+    let bar = ProgressBar::no_length().with_message("downloading");
+    lay_out(&bar, COUNTER);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+fn lay_out(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
 }

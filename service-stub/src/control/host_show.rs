@@ -6,8 +6,9 @@ use super::{
     host_name, inventory,
     table::{Column, Table},
 };
-use crate::text::{at, binary_bytes, bmc, decimal_bytes, machine};
+use crate::text::{at, bmc, machine};
 use api::Inventory;
+use kernel::units::binary;
 use serde_json::Value;
 
 /// What stands in its way comes first.
@@ -42,9 +43,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all: bool) -> anyhow::Re
         ),
         (
             "Memory",
-            of(&|inventory| {
-                inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)).unwrap_or_default()
-            }),
+            of(&|inventory| inventory.memory.as_ref().map(|memory| binary(memory.physical_bytes)).unwrap_or_default()),
         ),
         ("Management controller", of(&bmc)),
         ("Installer arguments", text("/installer_args")),
@@ -75,7 +74,7 @@ fn hardware(console: &mut Console, inventory: &Inventory) -> anyhow::Result<()> 
                 format!("no: {}", reasons.join("; "))
             }
         };
-        let size = decimal_bytes(disk.size_bytes);
+        let size = binary(disk.size_bytes);
         disks.row([disk.path.clone(), disk.drive_type.clone(), size, disk.model.clone(), disk.serial.clone(), fit]);
     }
     let mut interfaces = Table::new(&[

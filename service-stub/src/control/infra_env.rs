@@ -23,9 +23,10 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  landfall infra-env create rack --cluster rack --pull-secret-file pull-secret.json --ssh-key-file ~/.ssh/id_ed25519.pub
+  landfall infra-env create rack --cluster rack \\
+    --pull-secret-file pull-secret.json --ssh-key-file ~/.ssh/id_ed25519.pub
   landfall infra-env iso rack --output rack.iso
-  landfall infra-env iso rack --show-url      # for a management controller to mount
+  landfall infra-env iso rack --show-url   # for a BMC to mount
   landfall infra-env set rack proxy='{\"http_proxy\":\"http://10.0.0.1:3128\"}'
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.")]

@@ -189,7 +189,7 @@ pub(crate) fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<Str
     };
     use io::Read as _;
     let len = len.with_context(|| format!("cannot read {}", path.display()))?;
-    anyhow::ensure!(u64::try_from(len)? <= max, "{} is larger than {max} bytes", path.display());
+    anyhow::ensure!(u64::try_from(len)? <= max, "{} is larger than {}", path.display(), kernel::units::binary(max));
     Ok(text)
 }
 

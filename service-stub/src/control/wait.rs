@@ -32,7 +32,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  landfall wait rack --for known --hosts 3     # three hosts have registered and are fit
+  landfall wait rack --for known --hosts 3   # three hosts are fit
   landfall wait rack --for ready && landfall cluster install rack
   landfall wait rack --for installed --timeout 2h
 

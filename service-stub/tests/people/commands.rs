@@ -102,7 +102,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     let (code, ready) = landfall(&world, &["wait", "rack", "--for", "known"]).unwrap();
     assert_eq!((code, ready.as_str()), (0, "cluster rack is ready\n"));
     let hosts = printed(&world, &["host", "list", "--cluster", "rack"]);
-    assert!(hosts.contains("node-1") && hosts.contains("2 CPU, 2 GiB, 20 GB"), "{hosts}");
+    assert!(hosts.contains("node-1") && hosts.contains("2 CPU, 2 GiB, 18.6 GiB"), "{hosts}");
     printed(&world, &["host", "set", "node-1", "--hostname", "blade", "--disk", "/dev/vda"]);
     assert_eq!(world.host(machine).requested_hostname, "blade");
     let start = &machine.id.to_string()[..8];

@@ -30,9 +30,12 @@ enum Shape {
 #[derive(Debug, Args)]
 #[command(override_usage = "landfall ignition build discovery [OPTIONS] --url <URL>\n       --infra-env-id <ID>")]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
-    landfall ignition build discovery --shape assisted --url https://service:8090 --infra-env-id ID \\\n    \
-    --agent-version quay.io/agent:latest --pull-secret pull.json --static-network nets.yaml --budget > discovery.ign")]
+    landfall ignition build discovery --url https://service:8090 \\\n    \
+    --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
+    landfall ignition build discovery --shape assisted \\\n    \
+    --url https://service:8090 --infra-env-id ID \\\n    \
+    --agent-version quay.io/agent:latest --pull-secret pull.json \\\n    \
+    --static-network nets.yaml --budget > discovery.ign")]
 pub(super) struct Discovery {
     /// Base URL of the service
     #[arg(long)]

@@ -13,8 +13,10 @@ use std::path::PathBuf;
 /// The config of an installed host: its role's, with this host's own settings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build host --hostname node-1 --role-config worker.ign --override node-1.json > node-1.ign\n  \
-    landfall ignition build host --hostname sno --role-config bootstrap.ign --nodeip-hint 192.168.131.0")]
+    landfall ignition build host --hostname node-1 --role-config worker.ign \\\n    \
+    --override node-1.json > node-1.ign\n  \
+    landfall ignition build host --hostname sno --role-config bootstrap.ign \\\n    \
+    --nodeip-hint 192.168.131.0")]
 pub(super) struct Host {
     /// Its name, for /etc/hostname
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -60,7 +62,9 @@ impl Host {
 /// A config that makes a host fetch the rest of its config, for workers of a running cluster.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build pointer https://api-int.example.com:22623/config/worker --ca mcs.pem --hostname node-7")]
+    landfall ignition build pointer \\\n    \
+    https://api-int.example.com:22623/config/worker --ca mcs.pem \\\n    \
+    --hostname node-7")]
 pub(super) struct Pointer {
     /// URL of the rest
     source: String,
@@ -140,7 +144,8 @@ const INSTALLATION: &str = "Installation";
 /// It contains the installed system's config, the installer's configs, and programs to run before and after the installation.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build live --dest-device /dev/sda --dest-ignition node.ign --post-install tell.sh --budget > live.ign")]
+    landfall ignition build live --dest-device /dev/sda \\\n    \
+    --dest-ignition node.ign --post-install tell.sh --budget > live.ign")]
 pub(super) struct Live {
     #[command(flatten)]
     dest: DestConfigs,
