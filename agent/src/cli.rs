@@ -142,13 +142,13 @@ struct DryArgs {
     /// Identity of the pretended host
     #[arg(long, value_name = "UUID", requires = "dry_run")]
     force_id: Option<String>,
-    /// MAC address of its first interface with an IPv4 address; it has no other
+    /// MAC address of its only interface, which is this machine's of the default route, else the first with an IPv4 address
     #[arg(long, value_name = "MAC", requires = "dry_run")]
     force_mac: Option<String>,
     /// Its name
     #[arg(long, value_name = "NAME", requires = "dry_run")]
     force_hostname: Option<String>,
-    /// The first address of that interface
+    /// The only address of that interface
     #[arg(long, value_name = "ADDRESS/PREFIX", requires = "dry_run")]
     forced_ipv4: Option<String>,
     /// End when this file exists: the pretended host has rebooted

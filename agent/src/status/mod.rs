@@ -253,7 +253,12 @@ pub fn read(directory: &Path) -> anyhow::Result<Option<Snapshot>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", name())),
     };
-    anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes: too large for an agent's status", name());
+    anyhow::ensure!(
+        len <= MAX_FILE_BYTES,
+        "{} has {}: too large for an agent's status",
+        name(),
+        kernel::units::binary(len)
+    );
     let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
     serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is not a status of an agent", name()))
 }
