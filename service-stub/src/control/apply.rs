@@ -6,10 +6,10 @@
 use super::{
     Console, Reach, Session, display_name,
     explain::explain,
-    host_name, host_target, inventory, read_small,
+    read_small,
     table::{Column, Table},
 };
-use crate::rendezvous::{self, PlannedHost, Rack};
+use crate::rendezvous::{self, HostChange, PlannedHost, Rack};
 use crate::text::at;
 use anyhow::{Context, ensure};
 use api::endpoint::{

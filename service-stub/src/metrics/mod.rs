@@ -54,16 +54,14 @@ impl Metrics {
 
     pub(crate) fn write(&self, text: &mut Text) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let families: [(_, fn(&Key) -> String); 2] = [
-            ("landfall_http_request_duration_seconds", Key::labels),
-            ("http_request_duration_seconds", Key::published),
-        ];
-        for (name, labels) in families {
+        let mut family = |name: &'static str, labels: fn(&Key) -> String| {
             text.family(name, "histogram", "Time to the first byte of an answer.");
             for (key, counter) in requests.iter() {
                 counter.write(text, &labels(key));
             }
-        }
+        };
+        family("landfall_http_request_duration_seconds", Key::labels);
+        family("http_request_duration_seconds", Key::published);
     }
 }
 
