@@ -196,7 +196,7 @@ mod tests {
         let (result, called) = applied(2);
         assert_eq!(result.unwrap(), "/c/1");
         let expected = [
-            "CheckpointCreate [] 120 7",
+            "CheckpointCreate [] 180 7",
             "LoadConnections [/eth0.nmconnection]",
             "GetConnectionByUuid u-1",
             "ActivateConnection /s/1 / /",

@@ -2,6 +2,8 @@
 // Each suite uses its part of it.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub(crate) mod console;
+
 use qemu_tests::{
     images::{Compression, Drivers, LiveIso, SectorSize, live_iso},
     media,
