@@ -24,7 +24,7 @@ pub(crate) use error::PlanError;
 pub use handover::PATH as HANDOVER_PATH;
 pub(crate) use handover::with_records;
 pub(crate) use hold::step;
-pub(crate) use hosts::PlannedHost;
+pub(crate) use hosts::{HostChange, PlannedHost};
 pub(crate) use kinds::RACK_FILE;
 pub use plan::{directory, plan};
 pub use rack::begin;
