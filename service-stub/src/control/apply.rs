@@ -9,7 +9,7 @@ use super::{
     read_small,
     table::{Column, Table},
 };
-use crate::rendezvous::{self, HostChange, PlannedHost, Rack};
+use crate::rendezvous::{self, Document, HostChange, PlannedHost};
 use crate::text::at;
 use anyhow::{Context, ensure};
 use api::endpoint::{
@@ -22,12 +22,13 @@ use std::{path::PathBuf, process::ExitCode};
 
 /// A larger file is not a manifest.
 const MAX_FILE_BYTES: u64 = 4 << 20;
+
 /// Create a rack on a service from its documents, or change it
 ///
 /// Takes what `serve --rendezvous` takes: a rack.toml, an AgentConfig with an install-config, or the manifests of zero-touch provisioning.
 /// A cluster and infra-env of that name are created if they are missing, and changed where they differ. Hosts that have registered get the
 /// name, role and disk that the documents give to their MAC addresses; apply again when more have come. Nothing is deleted, and the
-/// installation is not started.
+/// installation is not started. `landfall cluster export` prints a rack as such documents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -148,7 +149,15 @@ impl Apply {
 
     /// The same, with results elsewhere.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let rack = self.read()?;
+        let documents = self.documents()?;
+        let version = self.openshift_version.as_deref();
+        let failed = || format!("{} is not a rack's documents", self.path.display());
+        let rack = rendezvous::changes(&documents, version).with_context(failed)?;
+        // What is created needs all that a new rack has.
+        let complete = |known: Option<&Value>| match known {
+            Some(_) => Ok(()),
+            None => rendezvous::plan(&documents, version).map(drop).with_context(failed),
+        };
         rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let session = self.reach.session()?;
         let mut done = Vec::new();
@@ -156,6 +165,7 @@ impl Apply {
         let all = session.list(&LIST_CLUSTERS.at(&[]))?;
         let known = only("cluster", &all, name)?.map(|known| at(known, "/id").to_owned());
         let now = known.as_deref().map(|id| session.client.document(&GET_CLUSTER.at(&[&id]))).transpose()?;
+        complete(now.as_ref())?;
         let step = Step::of_record(&CLUSTER, name, now.as_ref(), json!(rack.cluster));
         let cluster = known.or(self.carry_out(&session, &mut done, step)?);
 
@@ -163,6 +173,7 @@ impl Apply {
         let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
         let known = infra_env_of(&all, cluster.as_deref(), name)?.map(|known| at(known, "/id").to_owned());
         let now = known.as_deref().map(|id| session.client.document(&GET_INFRA_ENV.at(&[&id]))).transpose()?;
+        complete(now.as_ref())?;
         let mut wanted = json!(rack.infra_env);
         wanted["cluster_id"] = cluster.into();
         let step = Step::of_record(&INFRA_ENV, name, now.as_ref(), wanted);
@@ -205,21 +216,23 @@ impl Apply {
         Ok(id)
     }
 
-    fn read(&self) -> anyhow::Result<Rack> {
-        let version = self.openshift_version.as_deref();
+    fn documents(&self) -> anyhow::Result<Vec<Document>> {
         let failed = || format!("{} is not a rack's documents", self.path.display());
         if self.path.is_dir() {
-            return rendezvous::directory(&self.path, version).with_context(failed);
+            return rendezvous::documents(&self.path).with_context(failed);
         }
         let text = read_small(&self.path, MAX_FILE_BYTES)?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let documents = rendezvous::parse(&name, &text).with_context(failed)?;
-        rendezvous::plan(&documents, version).with_context(failed)
+        rendezvous::parse(&name, &text).with_context(failed)
     }
 }
 
 /// The infra-env of a cluster: the only one that is bound to it, else the one of its name.
-fn infra_env_of<'a>(all: &'a [Value], cluster: Option<&str>, name: &str) -> anyhow::Result<Option<&'a Value>> {
+pub(crate) fn infra_env_of<'a>(
+    all: &'a [Value],
+    cluster: Option<&str>,
+    name: &str,
+) -> anyhow::Result<Option<&'a Value>> {
     let mut bound = all.iter().filter(|one| cluster.is_some_and(|cluster| at(one, "/cluster_id") == cluster));
     match (bound.next(), bound.next()) {
         (Some(only), None) => Ok(Some(only)),
@@ -257,7 +270,96 @@ fn contains(now: Option<&Value>, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// A rack as a service shows it: its cluster with two hosts, and its infra-env.
+    fn state() -> (Value, Value) {
+        let disk = |name: &str| {
+            json!({"name": name, "path": format!("/dev/{name}"), "serial": "same", "by_path": format!("/dev/disk/by-path/{name}"),
+                "installation_eligibility": {"eligible": true}})
+        };
+        let host = |number: u8, role: &str, args: &str| {
+            let inventory = json!({"hostname": "localhost", "disks": [disk("sda"), disk("sdb")],
+                "interfaces": [{"name": "eth0", "mac_address": format!("52:54:00:00:00:0{number}")}]});
+            json!({"id": format!("5a1e0000-0000-4000-8000-00000000000{number}"), "infra_env_id": "5a1e0000-0000-4000-8000-000000000010",
+                "status": "known", "requested_hostname": format!("node-{number}"), "role": role, "installer_args": args,
+                "installation_disk_path": "/dev/sdb", "inventory": inventory.to_string(),
+                "ignition_config_overrides": "{\n  \"ignition\": {\"version\": \"3.2.0\"}\n}\n"})
+        };
+        let cluster = json!({
+            "id": "5a1e0000-0000-4000-8000-000000000011", "name": "rack", "base_dns_domain": "example.com",
+            "openshift_version": "4.22", "ssh_public_key": "ssh-ed25519 AAAA key", "control_plane_count": 3,
+            "high_availability_mode": "Full", "platform": {"type": "baremetal"}, "user_managed_networking": false,
+            "api_vips": [{"ip": "192.0.2.2", "cluster_id": "x", "verification": "succeeded"}],
+            "ingress_vips": [{"ip": "192.0.2.3", "cluster_id": "x"}],
+            "cluster_networks": [{"cidr": "10.128.0.0/14", "cluster_id": "x", "host_prefix": 24}],
+            "service_networks": [{"cidr": "172.30.0.0/16", "cluster_id": "x"}],
+            "machine_networks": [{"cidr": "192.0.2.0/24", "cluster_id": "x"}],
+            "network_type": "OVNKubernetes", "no_proxy": "a.example,.b.example", "tags": "lab", "pull_secret_set": true,
+            "http_proxy": "http://user:hunter2@proxy.example.com:3128",
+            "hosts": [host(1, "master", r#"["--append-karg","quiet","--copy-network"]"#), host(2, "auto-assign", "")],
+        });
+        let network = |mac: &str| {
+            json!({"network_yaml": "interfaces:\n- name: eth0\n  type: ethernet\n",
+                "mac_interface_map": [{"mac_address": mac, "logical_nic_name": "eth0"}]})
+        };
+        // Of a host, of a host that does not copy it, of a machine that has not registered.
+        let networks = ["52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"].map(network);
+        let infra_env = json!({
+            "id": "5a1e0000-0000-4000-8000-000000000010", "name": "lab", "cluster_id": "5a1e0000-0000-4000-8000-000000000011",
+            "additional_ntp_sources": "192.0.2.5,ntp.example.com", "cpu_architecture": "x86_64", "type": "minimal-iso",
+            "static_network_config": json!(networks).to_string(), "proxy": {},
+            "kernel_arguments": json!([{"operation": "append", "value": "quiet"}]).to_string(),
+        });
+        (cluster, infra_env)
+    }
+
+    #[test]
+    fn the_manifests_of_a_rack_change_nothing_of_it() {
+        let (cluster, infra_env) = state();
+        let text = rendezvous::manifests(&cluster, Some(&infra_env)).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        for left_out in
+            ["the pull secret", "the version, 4.22", "a proxy", "tags", "minimal-iso", "the network of host"]
+        {
+            assert!(text.lines().any(|line| line.starts_with("# - ") && line.contains(left_out)), "{left_out}: {text}");
+        }
+        let documents = rendezvous::parse("rack.yaml", &text).unwrap();
+        let rack = rendezvous::changes(&documents, None).unwrap();
+        assert_eq!(rack.warnings, Vec::<String>::new(), "{text}");
+        assert_eq!((rack.masters, rack.total, rack.hosts.len()), (3, 3, 3), "{text}");
+        let mut steps = vec![
+            Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster)),
+            Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)),
+        ];
+        let hosts: Vec<Host> = serde_json::from_value(cluster["hosts"].clone()).unwrap();
+        steps.extend(rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()));
+        let results: Vec<&str> = steps.iter().map(|step| step.result.as_str()).collect();
+        assert_eq!(results, ["unchanged", "unchanged", "unchanged", "unchanged", "has not registered"], "{text}");
+        assert!(steps.iter().all(|step| step.request.is_none()), "{steps:?}");
+        // A new rack needs what is left out.
+        let error = rendezvous::plan(&documents, None).unwrap_err().to_string();
+        assert!(error.starts_with("no version to install"), "{error}");
+
+        // What is changed in them is all that changes.
+        let text = text.replace("node-2", "blade").replace("hostPrefix: 24", "hostPrefix: 25");
+        let rack = rendezvous::changes(&rendezvous::parse("rack.yaml", &text).unwrap(), None).unwrap();
+        let step = Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster));
+        assert_eq!(step.result, "changed (cluster_networks)");
+        let results = rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()).map(|step| step.result);
+        assert_eq!(results.collect::<Vec<_>>(), ["unchanged", "changed (host_name)", "has not registered"]);
+    }
+
+    #[test]
+    fn an_infra_env_is_found_by_its_cluster_or_its_name() {
+        let all = [json!({"id": "1", "name": "rack"}), json!({"id": "2", "name": "lab", "cluster_id": "c"})];
+        let found = |cluster, name| infra_env_of(&all, cluster, name).unwrap().map(|found| at(found, "/id").to_owned());
+        assert_eq!(found(Some("c"), "rack").as_deref(), Some("2"));
+        assert_eq!(found(Some("d"), "rack").as_deref(), Some("1"));
+        assert_eq!(found(None, "lab").as_deref(), Some("2"));
+        assert_eq!(found(None, "other"), None);
+    }
 
     #[test]
     fn only_what_differs_is_sent() {

@@ -2,18 +2,20 @@
 
 use super::{
     Console, Output, Reach, Session,
+    apply::infra_env_of,
     ask::confirm,
     culprit::{culprits, reason},
     display_name, download, fields, host_name, read_small, read_ssh_key,
     table::{Column, Table, short_ids},
 };
 use super::{cluster_show, wait};
+use crate::rendezvous::manifests;
 use crate::text::{at, number_at, plain};
 use api::ClientError;
 use api::endpoint::{
     CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
-    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, REGISTER_CLUSTER,
-    RESET_CLUSTER, UPDATE_CLUSTER,
+    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, LIST_INFRA_ENVS,
+    REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
 };
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -39,6 +41,7 @@ Examples:
   landfall cluster install rack --wait
   landfall cluster kubeconfig rack --output kubeconfig
   landfall cluster list --json | jq -r '.[].status'
+  landfall cluster export rack > rack.yaml   # for landfall apply -f rack.yaml
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with --wait those of `landfall wait`.")]
 pub struct Cluster {
@@ -132,6 +135,11 @@ enum Command {
         /// Output file
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
+    },
+    /// Print the cluster, its infra-env and hosts as the manifests that `landfall apply -f` reads, without secrets
+    Export {
+        /// Name or id
+        cluster: String,
     },
     /// Download a log archive: of one host, of the controller, or of all. A file that exists is not replaced
     Logs {
@@ -297,6 +305,13 @@ impl Cluster {
             Command::File { cluster, name, output } => {
                 let target = DOWNLOAD_CLUSTER_FILES.at(&[&session.cluster_id(&cluster)?]).with("file_name", name);
                 download::file(&session, console, &target, output.as_deref())?;
+            }
+            Command::Export { cluster } => {
+                let id = session.cluster_id(&cluster)?;
+                let document = session.client.document(&GET_CLUSTER.at(&[&id]))?;
+                let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
+                let infra_env = infra_env_of(&all, Some(&id), at(&document, "/name"))?;
+                console.out.write_all(manifests(&document, infra_env)?.as_bytes())?;
             }
             Command::Logs { cluster, host, controller, output } => {
                 let id = session.cluster_id(&cluster)?;

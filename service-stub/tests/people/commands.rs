@@ -382,4 +382,12 @@ fn documents_are_applied_and_applied_again() {
     assert_eq!(apply(&[])[2], format!("{host} changed (host_name)"));
     assert_eq!(apply(&[])[2], format!("{host} unchanged"));
     assert_eq!(world.host(machine).requested_hostname, "first");
+
+    // As documents again, it is what it is.
+    let path = directory.path().join("rack.yaml");
+    let exported = printed(&world, &["cluster", "export", "rack"]);
+    std::fs::write(&path, &exported).unwrap();
+    let applied = printed(&world, &["apply", "-f", path.to_str().unwrap()]);
+    let rows: Vec<&str> = applied.lines().skip(1).collect();
+    assert!(rows.len() == 3 && rows.iter().all(|row| row.ends_with("  unchanged")), "{applied}\n{exported}");
 }
