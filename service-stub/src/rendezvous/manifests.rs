@@ -27,8 +27,9 @@ pub(crate) fn manifests(cluster: &Value, infra_env: Option<&Value>) -> Result<St
     let mut rack = Manifests::default();
     rack.left_out("the pull secret: a new cluster needs a Secret with .dockerconfigjson");
     rack.hosts(&hosts);
-    if let Some(infra_env) = infra_env {
-        rack.networks(infra_env, &hosts);
+    match infra_env {
+        Some(infra_env) => rack.networks(infra_env, &hosts),
+        None => rack.left_out("the infra-env: none is bound to the cluster, and apply would create one"),
     }
     let mut documents = rack.cluster(cluster, &hosts);
     documents.extend(infra_env.map(|infra_env| rack.infra_env(infra_env, name)));
@@ -70,7 +71,10 @@ impl Manifests {
         }
         for (pointer, default) in INEXPRESSIBLE {
             if !["", default].contains(&at(cluster, pointer)) {
-                self.left_out(&format!("a setting without a field in these documents: {}", &pointer[1..]));
+                self.left_out(&format!(
+                    "a setting without a field in these documents: {}",
+                    pointer.trim_start_matches('/')
+                ));
             }
         }
         let of_role = |role: HostRole| count(hosts.iter().filter(|host| host.role == role));
