@@ -85,7 +85,7 @@ fn no_disk_and_more_than_one_list_what_there_is() {
     // A partition's link is no disk's.
     assert!(message("nvme-X_S4EV-part1").starts_with("no disk"));
     for name in ["0x5000c5000000cafe", "wwn-0x5000c5000000CAFE", "naa.5000c5000000cafe", "SERIAL1"] {
-        assert!(message(name).contains("matches more than one disk: sda: 1048576"), "{name}");
+        assert!(message(name).contains("matches more than one disk: sda: 1 MiB"), "{name}");
     }
 }
 

@@ -126,8 +126,10 @@ mod tests {
         assert_eq!(decoder.feed(b"\x1b"), []);
         assert_eq!((decoder.pause(), decoder.pause()), (Some(Key::Escape), None));
         assert_eq!(decoder.feed(b"\x1b\x1b"), [Key::Escape]);
-        assert_eq!(Decoder::default().feed(&[b"\x1b[".as_slice(), &[b'1'; 20], b"x"].concat()), [Key::Char('x')]);
         assert_eq!(decoder.feed(b"[1"), []);
         assert_eq!(decoder.pause(), None);
+        // A sequence without an end is given up, not waited for.
+        assert_eq!(decoder.feed(&[b"\x1b[".as_slice(), &[b'1'; 20]].concat()), []);
+        assert_eq!(decoder.feed(b"x"), [Key::Char('x')]);
     }
 }

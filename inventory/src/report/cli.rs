@@ -371,7 +371,6 @@ mod tests {
             let Some((_dir, path)) = recorded(name) else { return };
             let (page, code) = run(&["--root", &path]).unwrap();
             assert!(code == 0 && page.lines().any(|line| line == wanted), "{name}: {page}");
-            assert!(page.lines().all(|line| line.chars().count() <= 100), "{name}: {page}");
             assert_eq!(run(&["--root", &path]).unwrap().0, page, "the same machine, the same bytes");
         }
     }

@@ -238,7 +238,7 @@ mod tests {
         bad["status_info"] = "Failed - the disk has been removed while the image was written to it".into();
         let now = cluster("installing", json!([host("installing-in-progress", "Writing image to disk", "55%"), bad]));
         for (width, row) in [
-            (80, "z-machine-with-…  failed      40 %  Failed - the disk has been removed while th…"),
+            (80, "z-machine-with-…  failed      -     Failed - the disk has been removed while th…"),
             (60, "z-machine-with-…  failed      Failed - the disk has been re…"),
         ] {
             let picture = Live::new(true, Some(width)).picture(Duration::ZERO, &now, 2);
