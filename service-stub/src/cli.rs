@@ -366,6 +366,9 @@ impl Serve {
             }
         }
         let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
+        for fault in media_probe::agent_faults(&self.isos, &self.agent_binaries, self.deliver_agent) {
+            tracing::warn!("{fault}");
+        }
         let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
         let listen = |at| {
             server::listen(at).map_err(|error| match error.kind() {

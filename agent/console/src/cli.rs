@@ -49,7 +49,7 @@ Exit codes:
 Examples:
   landfall console
   landfall console --in /run/landfall
-  systemctl stop landfall-console      # the login prompt is back on the first screen
+  systemctl stop landfall-console      # the login prompt is back
   landfall agent status --follow       # the same without a terminal")]
 pub struct Console {
     /// Directory of the agent's state

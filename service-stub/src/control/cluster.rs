@@ -36,7 +36,7 @@ Examples:
   landfall cluster create rack --openshift-version 4.22 \\
     --base-domain example.com --pull-secret-file pull-secret.json
   landfall cluster list
-  landfall cluster show rack                 # what failed, with the commands for logs, and the hosts
+  landfall cluster show rack                 # what failed, and the hosts
   landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'
   landfall cluster install rack --wait
   landfall cluster kubeconfig rack --output kubeconfig

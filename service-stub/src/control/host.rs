@@ -28,7 +28,7 @@ const MAX_IGNITION_BYTES: u64 = 2 << 20;
 #[command(after_help = "\
 Examples:
   landfall host list --cluster rack
-  landfall host show node-1                  # what failed, hardware, disks and why they are unfit
+  landfall host show node-1         # what failed, hardware, unfit disks
   landfall host set 3f1c --hostname node-1 --role master --disk /dev/nvme0n1
   landfall host bind node-1 rack
   landfall host installer-args node-1 -- --append-karg console=ttyS0

@@ -193,7 +193,8 @@ fn boot_script(session: &Session, rendezvous: &Rendezvous) -> anyhow::Result<Val
 }
 
 fn how_to_boot(iso: &Path, script: &Value, with_stick: bool) -> Vec<String> {
-    let mut lines = vec![format!("boot the machines from {}", shown(iso))];
+    let mut lines =
+        vec![format!("boot the machines from {}: one disk of each is erased without a question", shown(iso))];
     if with_stick {
         lines.push(
             "  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers".into(),
@@ -280,7 +281,10 @@ mod tests {
             json!({"url": "http://192.0.2.1:8090/x?file_name=ipxe-script", "expires_at": "2026-01-02T03:04:05Z"});
         let lines = how_to_boot(Path::new("/r/rack.iso"), &script, true);
         assert_eq!(lines.len(), 4);
-        assert_eq!(lines.first().unwrap(), "boot the machines from /r/rack.iso");
+        assert_eq!(
+            lines.first().unwrap(),
+            "boot the machines from /r/rack.iso: one disk of each is erased without a question"
+        );
         assert!(lines.get(2).unwrap().ends_with("until 2026-01-02T03:04:05Z"), "{lines:?}");
         assert_eq!(lines.last().unwrap(), "    http://192.0.2.1:8090/x?file_name=ipxe-script");
         assert!(!how_to_boot(Path::new("/r/rack.iso"), &script, false).concat().contains("--stick"));
