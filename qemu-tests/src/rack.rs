@@ -67,6 +67,8 @@ pub struct RackConfig {
     pub control_plane: Option<PathBuf>,
     /// The ISO comes before the disk in the firmware's order.
     pub iso_first: bool,
+    /// Each machine has the port that [`Vm::shell`] needs.
+    pub shell: bool,
 }
 
 impl RackConfig {
@@ -87,6 +89,7 @@ impl RackConfig {
             masters: hosts,
             control_plane: None,
             iso_first: false,
+            shell: false,
         }
     }
 }
@@ -278,7 +281,7 @@ impl Rack {
                 sector_bytes: self.config.sector_bytes,
                 bus: self.config.bus,
             };
-            let vm = Vm::builder(&self.config.run, node_name(index))
+            let builder = Vm::builder(&self.config.run, node_name(index))
                 .arch(self.config.arch)
                 .memory_mib(self.config.memory_mib)
                 .firmware(self.config.firmware)
@@ -286,9 +289,9 @@ impl Rack {
                 .disk(disk)
                 .iso(&self.iso)
                 .iso_first(self.config.iso_first)
-                .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]))
-                .start()?;
-            self.vms.push(vm);
+                .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]));
+            let builder = if self.config.shell { builder.shell() } else { builder };
+            self.vms.push(builder.start()?);
         }
         Ok(())
     }

@@ -382,6 +382,7 @@ fn a_machine_installs_itself_from_the_baked_iso() {
     let image = ok(media::os_image(SectorSize::B512, Compression::Raw, Drivers::Cloud));
     let mut config = RackConfig::new("systemd-live-baked", 1, baked(dir.path()), image);
     config.memory_mib = 1536;
+    config.shell = true;
     let mut rack = ok(Rack::start(config, common::changes()));
     ok(rack.power_on());
     ok(rack.discover(LIMIT));

@@ -1,12 +1,14 @@
 //! The first screen of a live system, and its keyboard.
 
-use super::{LIMIT, ok};
+use super::ok;
 use qemu_tests::{shell::Shell, vm::Vm};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Of one script in a machine.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
+/// A few times what NetworkManager takes to activate a profile.
+const SCREEN_LIMIT: Duration = Duration::from_secs(180);
 const COLUMNS: usize = 80;
 
 /// What a script in the machine prints.
@@ -28,7 +30,10 @@ pub(crate) fn wait_for(shell: &mut Shell, parts: &[&str]) -> String {
         if parts.iter().all(|part| shown.contains(part)) {
             return shown;
         }
-        assert!(began.elapsed() < LIMIT, "the screen lacks some of {parts:?}:\n{shown}");
+        if began.elapsed() >= SCREEN_LIMIT {
+            let unit = text(shell, "systemctl status landfall-console.service getty@tty1.service 2>&1 || :");
+            panic!("the screen lacks some of {parts:?}:\n{shown}\n{unit}");
+        }
         std::thread::sleep(Duration::from_millis(500));
     }
 }
