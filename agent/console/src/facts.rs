@@ -139,9 +139,40 @@ impl Log {
             if self.lines.len() == MAX_LOG_LINES {
                 self.lines.pop_front();
             }
-            self.lines.push_back(format!("{time} {}", line.chars().take(1000).collect::<String>()));
+            self.lines.push_back(format!("{time} {}", readable(line).chars().take(1000).collect::<String>()));
         }
     }
+}
+
+/// A record of the agent (`time=… level=… msg=… file=…` and fields) for people; other lines are as they are.
+fn readable(line: &str) -> String {
+    let record = || {
+        let (_, rest) = value(line.strip_prefix("time=")?)?;
+        let (level, rest) = value(rest.strip_prefix(" level=")?)?;
+        let (message, rest) = value(rest.strip_prefix(" msg=")?)?;
+        let (_, fields) = value(rest.strip_prefix(" file=")?)?;
+        let level = if level == "info" { String::new() } else { format!("{level}: ") };
+        Some(format!("{level}{message}{fields}"))
+    };
+    record().unwrap_or_else(|| line.to_owned())
+}
+
+/// A word, or a text in quotation marks without its escapes; and what follows.
+fn value(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let (word, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+        return Some((word.to_owned(), rest));
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((value, quoted.get(at + 1..)?)),
+            '\\' => value.push(chars.next().map(|(_, c)| c).filter(|c| *c != 'n').unwrap_or(' ')),
+            c => value.push(c),
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -194,6 +225,22 @@ mod tests {
         assert_eq!(short, [("eth0", "up", true, 1), ("eth1", "no link", true, 0), ("bond0", "off", false, 0)]);
         if cfg!(target_endian = "little") {
             assert_eq!(gateway(&root), "192.0.2.1".parse().ok());
+        }
+    }
+
+    #[test]
+    fn records_of_the_agent_are_readable() {
+        for (line, expected) in [
+            ("time=\"26-11-2026 05:09:28\" level=info msg=registered file=\"register.rs:9\"", "registered"),
+            (
+                "time=\"x\" level=warning msg=\"no \\\"token\\\"\\n\" file=\"a\" step=inventory-1",
+                "warning: no \"token\"  step=inventory-1",
+            ),
+            ("Started agent.service", "Started agent.service"),
+            ("time=\"cut", "time=\"cut"),
+            ("time=1 level=info", "time=1 level=info"),
+        ] {
+            assert_eq!(readable(line), expected);
         }
     }
 

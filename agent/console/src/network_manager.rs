@@ -7,9 +7,9 @@ use crate::{
 };
 use kernel::Cancel;
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -71,6 +71,8 @@ pub(crate) fn apply(bus: &mut Bus, plan: &Plan, directory: &Path, stop: &Cancel)
 
 fn activate(bus: &mut Bus, plan: &Plan, directory: &Path, stop: &Cancel) -> Result<(), ApplyError> {
     let mut paths = Vec::new();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| ApplyError::Write { path: directory.to_owned(), source })?;
     for profile in &plan.profiles {
         let path = directory.join(&profile.name);
         write(&path, &profile.text).map_err(|source| ApplyError::Write { path: path.clone(), source })?;
