@@ -49,7 +49,7 @@ pub(crate) enum IgnitionSourceError {
         source: io::Error,
     },
     /// Not a config, from the size of it.
-    #[error("the Ignition config from {name} has more than {MAX_BYTES} bytes")]
+    #[error("the Ignition config from {name} has more than {}", kernel::units::binary(MAX_BYTES))]
     Size { name: String },
     #[error("cancelled while fetching the Ignition config from {url}")]
     Cancelled { url: String },
