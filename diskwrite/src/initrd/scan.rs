@@ -1,13 +1,16 @@
 //! Reads large initrds sequentially and returns only some files, using as much memory as these.
 
 use super::{Archive, Member, clean_name, read::MAX_NAME_BYTES};
-use ignition::newc;
+use kernel::newc;
 use std::io::{self, BufRead, Read};
+use std::ops::ControlFlow;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Maximum total size of the returned files; the largest are root file systems in an initrd.
 const MAX_MATCHED_BYTES: u64 = 4 << 30;
+/// As much is returned of a single file.
+const MAX_FIRST_BYTES: u64 = 1 << 20;
 /// What xz may use; a dictionary of 64 MiB, the largest preset's, needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// The largest window of zstd, as a power of two: 128 MiB.
@@ -15,7 +18,7 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Which files to return: those that match any pattern. `*` also matches `/`.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub struct Names {
     patterns: Vec<glob::Pattern>,
     refuses_traversal: bool,
 }
@@ -23,11 +26,11 @@ pub(crate) struct Names {
 /// An invalid pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("parsing glob patterns")]
-pub(crate) struct NamesError(#[from] glob::PatternError);
+pub struct NamesError(#[from] glob::PatternError);
 
 impl Names {
     /// By patterns of the shell; all when there are none.
-    pub(crate) fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
+    pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
         let all = if patterns.is_empty() { Some("*") } else { None };
         let patterns = patterns.iter().map(S::as_ref).chain(all);
         let patterns = patterns.map(glob::Pattern::new).collect::<Result<_, _>>()?;
@@ -35,7 +38,7 @@ impl Names {
     }
 
     /// The same, for files that are put into a directory: a matching name that leads out of it is an error.
-    pub(crate) fn into_extracted(self) -> Self {
+    pub fn into_extracted(self) -> Self {
         Self { refuses_traversal: true, ..self }
     }
 
@@ -46,7 +49,7 @@ impl Names {
 
 /// Why an initrd can't be read. Texts are those of coreos-installer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ScanError {
+pub enum ScanError {
     /// Reading fails, or it is not an archive.
     #[error("{doing}")]
     Read {
@@ -77,83 +80,122 @@ fn bad(text: &'static str) -> io::Error {
 
 /// Reads consecutive archives, each compressed or not, with zeros between and after them, and returns the regular files whose names
 /// match. Of files of the same name the last wins, as in the kernel.
-pub(crate) fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
+pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
+    let mut archive = Archive::new();
+    let mut bytes: u64 = 0;
+    walk(source, u64::MAX, &mut |member, content| {
+        let Header { name, len, .. } = member;
+        if !member.is_file() || !names.matches(name) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if names.refuses_traversal && leads_out(name) {
+            return Err(ScanError::Traversal { name: name.clone() });
+        }
+        if let Ok(name) = clean_name(name) {
+            bytes = bytes.saturating_add(*len);
+            if bytes > MAX_MATCHED_BYTES {
+                return Err(ScanError::TooLarge);
+            }
+            archive.put(name, Member::File { mode: 0o600, data: read_content(*len, content)? });
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(archive)
+}
+
+/// The start of the first regular file of one of these names; what comes after it is not read. No more than `max_bytes` are
+/// decompressed.
+pub(crate) fn first(source: impl Read, names: &[&str], max_bytes: u64) -> Result<Option<Vec<u8>>, ScanError> {
+    let mut found = None;
+    walk(source, max_bytes, &mut |member, content| {
+        if !member.is_file() || !clean_name(&member.name).is_ok_and(|name| names.contains(&name.as_str())) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let len = member.len.min(MAX_FIRST_BYTES);
+        found = Some(read_content(len, &mut content.take(len))?);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+fn read_content(len: u64, content: &mut dyn Read) -> Result<Vec<u8>, ScanError> {
+    let reading = || failed("reading CPIO entry contents");
+    let mut data = Vec::new();
+    content.read_to_end(&mut data).map_err(reading())?;
+    match u64::try_from(data.len()).is_ok_and(|found| found < len) {
+        true => Err(reading()(io::ErrorKind::UnexpectedEof.into())),
+        false => Ok(data),
+    }
+}
+
+/// Sees a member and its content, and says whether to continue. It need not read the content.
+type Visit<'a> = &'a mut dyn FnMut(&Header, &mut dyn Read) -> Result<ControlFlow<()>, ScanError>;
+
+/// Shows `visit` the members of consecutive archives until it has seen enough. After `max_bytes` a compressed archive counts as cut
+/// off.
+fn walk(source: impl Read, max_bytes: u64, visit: Visit<'_>) -> Result<(), ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
-    let mut found = Found { archive: Archive::new(), bytes: 0 };
+    let mut room = max_bytes;
     loop {
         source.ahead(1).map_err(failed("checking for data in initrd"))?;
         let start = source.ahead(6).map_err(failed("sniffing input"))?;
-        match start {
-            [] => return Ok(found.archive),
-            [0x1f, 0x8b, ..] => found.compressed(flate2::bufread::GzDecoder::new(&mut source), names)?,
+        let flow = match start {
+            [] => return Ok(()),
+            [0x1f, 0x8b, ..] => compressed(flate2::bufread::GzDecoder::new(&mut source), &mut room, visit)?,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES, 0);
                 let stream = stream.map_err(|error| failed("decompressing input")(error.into()))?;
-                found.compressed(liblzma::bufread::XzDecoder::new_stream(&mut source, stream), names)?;
+                compressed(liblzma::bufread::XzDecoder::new_stream(&mut source, stream), &mut room, visit)?
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(&mut source);
                 let mut decoder = decoder.map_err(failed("decompressing input"))?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(failed("decompressing input"))?;
-                found.compressed(decoder, names)?;
+                compressed(decoder, &mut room, visit)?
             }
-            _ => found.cpio(&mut source, names)?,
+            _ => cpio(&mut source, visit)?,
+        };
+        if flow.is_break() {
+            return Ok(());
         }
         source.skip_zeros().map_err(failed("checking for padding in initrd"))?;
     }
 }
 
-struct Found {
-    archive: Archive,
-    bytes: u64,
-}
-
-impl Found {
-    /// One archive, and nothing but zeros after it in its stream.
-    fn compressed(&mut self, mut stream: impl Read, names: &Names) -> Result<(), ScanError> {
-        self.cpio(&mut stream, names)?;
-        let mut buffer = vec![0; 4096];
-        loop {
-            match stream.read(&mut buffer).map_err(failed("finishing reading compressed archive"))? {
-                0 => return Ok(()),
-                count if buffer[..count].iter().any(|byte| *byte != 0) => return Err(ScanError::Garbage),
-                _ => {}
-            }
+/// One archive, and nothing but zeros after it in its stream, of which `room` bytes are read.
+fn compressed(stream: impl Read, room: &mut u64, visit: Visit<'_>) -> Result<ControlFlow<()>, ScanError> {
+    let mut stream = stream.take(*room);
+    if cpio(&mut stream, visit)?.is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
+    let mut buffer = vec![0; 4096];
+    loop {
+        match stream.read(&mut buffer).map_err(failed("finishing reading compressed archive"))? {
+            0 => break,
+            count if buffer[..count].iter().any(|byte| *byte != 0) => return Err(ScanError::Garbage),
+            _ => {}
         }
     }
+    *room = stream.limit();
+    Ok(ControlFlow::Continue(()))
+}
 
-    /// One archive, up to its trailer.
-    fn cpio(&mut self, source: &mut impl Read, names: &Names) -> Result<(), ScanError> {
-        loop {
-            let Header { name, mode, len } = Header::read(source).map_err(failed("reading CPIO entry"))?;
-            let is_trailer = name == newc::TRAILER;
-            let clean = clean_name(&name);
-            let wanted = !is_trailer && mode & newc::TYPE_MASK == newc::REGULAR && names.matches(&name);
-            if wanted && names.refuses_traversal && leads_out(&name) {
-                return Err(ScanError::Traversal { name });
-            }
-            if let (true, Ok(name)) = (wanted, clean) {
-                self.bytes = self.bytes.saturating_add(len);
-                if self.bytes > MAX_MATCHED_BYTES {
-                    return Err(ScanError::TooLarge);
-                }
-                let mut data = Vec::new();
-                let reading = failed("reading CPIO entry contents");
-                source.take(len).read_to_end(&mut data).map_err(reading)?;
-                if u64::try_from(data.len()).is_ok_and(|found| found < len) {
-                    return Err(failed("reading CPIO entry contents")(io::ErrorKind::UnexpectedEof.into()));
-                }
-                self.archive.put(name, Member::File { mode: 0o600, data });
-            } else {
-                let doing = if is_trailer { "finishing reading CPIO trailer" } else { "finishing reading CPIO entry" };
-                io::copy(&mut source.take(len), &mut io::sink()).map_err(failed(doing))?;
-            }
-            let mut padding = [0; 4];
-            let missing = usize::try_from(len.next_multiple_of(4) - len).unwrap_or_default();
-            source.read_exact(&mut padding[..missing]).map_err(failed("finishing reading CPIO entry"))?;
-            if is_trailer {
-                return Ok(());
-            }
+/// One archive, up to its trailer.
+fn cpio(source: &mut impl Read, visit: Visit<'_>) -> Result<ControlFlow<()>, ScanError> {
+    loop {
+        let header = Header::read(source).map_err(failed("reading CPIO entry"))?;
+        let is_trailer = header.name == newc::TRAILER;
+        let mut content = source.take(header.len);
+        if !is_trailer && visit(&header, &mut content)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let doing = if is_trailer { "finishing reading CPIO trailer" } else { "finishing reading CPIO entry" };
+        io::copy(&mut content, &mut io::sink()).map_err(failed(doing))?;
+        let mut padding = [0; 4];
+        let missing = usize::try_from(header.len.next_multiple_of(4) - header.len).unwrap_or_default();
+        source.read_exact(&mut padding[..missing]).map_err(failed("finishing reading CPIO entry"))?;
+        if is_trailer {
+            return Ok(ControlFlow::Continue(()));
         }
     }
 }
@@ -169,6 +211,10 @@ struct Header {
 }
 
 impl Header {
+    fn is_file(&self) -> bool {
+        self.mode & newc::TYPE_MASK == newc::REGULAR
+    }
+
     fn read(source: &mut impl Read) -> io::Result<Self> {
         let mut bytes = [0; newc::HEADER_BYTES];
         let (magic, fields) = bytes.split_at_mut(6);
