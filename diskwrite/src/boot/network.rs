@@ -3,7 +3,7 @@
 
 use super::{BootError, failed, last_entry, make_dir};
 use crate::event::Event;
-use crate::initrd::{self, Archive, Compression};
+use crate::initrd::{Archive, Bounds, Compression, Names, scan_within};
 use crate::options::NetworkPlace;
 use std::{
     ffi::OsString,
@@ -15,12 +15,13 @@ use std::{
 
 /// Their directory, on the boot file system or in the initramfs' `etc`.
 const DIRECTORY: &str = "coreos-firstboot-network";
-/// What the initramfs hands them to NetworkManager with. Some distributions have one directory for both.
+/// What the initramfs hands them to NetworkManager with. Newer systems have one directory for both.
 const READERS: [&str; 2] = ["usr/sbin/coreos-copy-firstboot-network", "usr/bin/coreos-copy-firstboot-network"];
+const READER_PATTERN: &str = "*usr/*bin/coreos-copy-firstboot-network";
 /// Where that program mounts the boot file system, if it reads them there: then it does not read the initramfs on installed systems.
 const BOOT_MOUNT: &[u8] = b"/mnt/boot_partition";
-/// An initramfs with firmware and drivers of all kinds has some 300 MiB.
-const MAX_UNPACKED_BYTES: u64 = 2 << 30;
+/// An initramfs with firmware and drivers of all kinds has some 300 MiB; that program is a short script.
+const BOUNDS: Bounds = Bounds { matched_bytes: 1 << 20, unpacked_bytes: 2 << 30 };
 
 /// What to copy where.
 #[derive(Clone, PartialEq, Eq)]
@@ -127,10 +128,7 @@ impl Initramfs {
 
     /// Whether it looks for keyfiles on the boot file system, and only there. False also if that can't be found out.
     fn reads_boot(&self) -> bool {
-        let reader = File::open(&self.path).map_err(|error| error.to_string()).and_then(|file| {
-            initrd::first(file, &READERS, MAX_UNPACKED_BYTES).map_err(|error| kernel::in_full(&error))
-        });
-        match reader {
+        match reader(&self.path, BOUNDS) {
             Ok(Some(reader)) => reader.windows(BOOT_MOUNT.len()).any(|text| text == BOOT_MOUNT),
             Ok(None) => false,
             Err(error) => {
@@ -160,6 +158,14 @@ impl Initramfs {
         copy.persist(path).map_err(|error| failed("replace", path)(error.error))?;
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("flush", dir))
     }
+}
+
+/// The program of an initramfs that hands keyfiles to NetworkManager.
+fn reader(initramfs: &Path, bounds: Bounds) -> Result<Option<Vec<u8>>, String> {
+    let names = Names::new(&[READER_PATTERN]).map_err(|error| kernel::in_full(&error))?;
+    let file = File::open(initramfs).map_err(|error| error.to_string())?;
+    let found = scan_within(file, &names, bounds).map_err(|error| kernel::in_full(&error))?;
+    Ok(READERS.iter().find_map(|name| found.get(name)).map(<[u8]>::to_vec))
 }
 
 #[cfg(test)]

@@ -139,16 +139,33 @@ fn an_initramfs_that_does_not_say_gets_them_itself() {
 }
 
 #[test]
-fn unpacking_ends_at_its_bound() {
-    let whole = system(Some((READERS[0], READS_BOOT)), gzip);
-    let find = |max_bytes| initrd::first(&whole[..], &READERS, max_bytes);
-    assert_eq!(find(1 << 20).unwrap().as_deref(), Some(READS_BOOT.as_bytes()));
-    assert!(find(200_000).is_err());
-    let none = system(None, gzip);
-    assert_eq!(initrd::first(&none[..], &READERS, 1 << 20).unwrap(), None);
-    let long = "x".repeat(3 << 20);
-    let cut = initrd::first(&system(Some((READERS[1], &long)), gzip)[..], &READERS, 1 << 30).unwrap().unwrap();
-    assert_eq!(cut.len(), 1 << 20);
+fn the_last_program_of_that_name_counts_as_in_the_kernel() {
+    let replaced = |first, last| {
+        let mut whole = system(Some((READERS[0], first)), gzip);
+        let mut later = Archive::new();
+        later.add(READERS[0], 0o755, last).unwrap();
+        whole.extend(later.pack(Compression::Xz).unwrap());
+        let dir = boot(&whole);
+        run(dir.path(), &network(NetworkPlace::Auto)).unwrap();
+        dir.path().join(DIRECTORY).exists()
+    };
+    assert!(replaced(READS_INITRAMFS, READS_BOOT));
+    assert!(!replaced(READS_BOOT, READS_INITRAMFS));
+}
+
+#[test]
+fn an_initramfs_is_read_within_bounds() {
+    let find = |whole: Vec<u8>, bounds| {
+        let dir = boot(&whole);
+        reader(&dir.path().join(&NAME[1..]), bounds).map_err(|error| error.to_string())
+    };
+    let whole = || system(Some((READERS[0], READS_BOOT)), gzip);
+    assert_eq!(find(whole(), BOUNDS).unwrap().as_deref(), Some(READS_BOOT.as_bytes()));
+    assert!(find(whole(), Bounds { unpacked_bytes: 200_000, ..BOUNDS }).is_err());
+    let long = "x".repeat((1 << 20) + 1);
+    let error = find(system(Some((READERS[1], &long)), gzip), BOUNDS).unwrap_err();
+    assert_eq!(error, "the matching files exceed 1048576 bytes together");
+    assert_eq!(find(system(None, gzip), BOUNDS).unwrap(), None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod xz;
 
 pub use compress::Compression;
 pub use read::Limits;
-pub(crate) use scan::first;
+pub(crate) use scan::{Bounds, scan_within};
 pub use scan::{Names, NamesError, ScanError, scan};
 
 use kernel::newc;

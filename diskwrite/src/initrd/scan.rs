@@ -3,14 +3,11 @@
 use super::{Archive, Member, clean_name, read::MAX_NAME_BYTES};
 use kernel::newc;
 use std::io::{self, BufRead, Read};
-use std::ops::ControlFlow;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Maximum total size of the returned files; the largest are root file systems in an initrd.
-const MAX_MATCHED_BYTES: u64 = 4 << 30;
-/// As much is returned of a single file.
-const MAX_FIRST_BYTES: u64 = 1 << 20;
+/// Enough for root file systems in an initrd, which pass through unread otherwise.
+const LARGE: Bounds = Bounds { matched_bytes: 4 << 30, unpacked_bytes: u64::MAX };
 /// What xz may use; a dictionary of 64 MiB, the largest preset's, needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// The largest window of zstd, as a power of two: 128 MiB.
@@ -66,8 +63,8 @@ pub enum ScanError {
         /// As it is in the archive.
         name: String,
     },
-    #[error("the matching files exceed {MAX_MATCHED_BYTES} bytes together")]
-    TooLarge,
+    #[error("the matching files exceed {limit} bytes together")]
+    TooLarge { limit: u64 },
 }
 
 fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> ScanError {
@@ -81,121 +78,102 @@ fn bad(text: &'static str) -> io::Error {
 /// Reads consecutive archives, each compressed or not, with zeros between and after them, and returns the regular files whose names
 /// match. Of files of the same name the last wins, as in the kernel.
 pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
-    let mut archive = Archive::new();
-    let mut bytes: u64 = 0;
-    walk(source, u64::MAX, &mut |member, content| {
-        let Header { name, len, .. } = member;
-        if !member.is_file() || !names.matches(name) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        if names.refuses_traversal && leads_out(name) {
-            return Err(ScanError::Traversal { name: name.clone() });
-        }
-        if let Ok(name) = clean_name(name) {
-            bytes = bytes.saturating_add(*len);
-            if bytes > MAX_MATCHED_BYTES {
-                return Err(ScanError::TooLarge);
-            }
-            archive.put(name, Member::File { mode: 0o600, data: read_content(*len, content)? });
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(archive)
+    scan_within(source, names, LARGE)
 }
 
-/// The start of the first regular file of one of these names; what comes after it is not read. No more than `max_bytes` are
-/// decompressed.
-pub(crate) fn first(source: impl Read, names: &[&str], max_bytes: u64) -> Result<Option<Vec<u8>>, ScanError> {
-    let mut found = None;
-    walk(source, max_bytes, &mut |member, content| {
-        if !member.is_file() || !clean_name(&member.name).is_ok_and(|name| names.contains(&name.as_str())) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let len = member.len.min(MAX_FIRST_BYTES);
-        found = Some(read_content(len, &mut content.take(len))?);
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
+/// The most that is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Of all returned files together.
+    pub matched_bytes: u64,
+    /// Of all that was compressed; what exceeds them counts as cut off.
+    pub unpacked_bytes: u64,
 }
 
-fn read_content(len: u64, content: &mut dyn Read) -> Result<Vec<u8>, ScanError> {
-    let reading = || failed("reading CPIO entry contents");
-    let mut data = Vec::new();
-    content.read_to_end(&mut data).map_err(reading())?;
-    match u64::try_from(data.len()).is_ok_and(|found| found < len) {
-        true => Err(reading()(io::ErrorKind::UnexpectedEof.into())),
-        false => Ok(data),
-    }
-}
-
-/// Sees a member and its content, and says whether to continue. It need not read the content.
-type Visit<'a> = &'a mut dyn FnMut(&Header, &mut dyn Read) -> Result<ControlFlow<()>, ScanError>;
-
-/// Shows `visit` the members of consecutive archives until it has seen enough. After `max_bytes` a compressed archive counts as cut
-/// off.
-fn walk(source: impl Read, max_bytes: u64, visit: Visit<'_>) -> Result<(), ScanError> {
+/// [`scan`] of an untrusted initrd.
+pub(crate) fn scan_within(source: impl Read, names: &Names, bounds: Bounds) -> Result<Archive, ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
-    let mut room = max_bytes;
+    let mut found = Found { archive: Archive::new(), bytes: 0, bounds };
     loop {
         source.ahead(1).map_err(failed("checking for data in initrd"))?;
         let start = source.ahead(6).map_err(failed("sniffing input"))?;
-        let flow = match start {
-            [] => return Ok(()),
-            [0x1f, 0x8b, ..] => compressed(flate2::bufread::GzDecoder::new(&mut source), &mut room, visit)?,
+        match start {
+            [] => return Ok(found.archive),
+            [0x1f, 0x8b, ..] => found.compressed(flate2::bufread::GzDecoder::new(&mut source), names)?,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES, 0);
                 let stream = stream.map_err(|error| failed("decompressing input")(error.into()))?;
-                compressed(liblzma::bufread::XzDecoder::new_stream(&mut source, stream), &mut room, visit)?
+                found.compressed(liblzma::bufread::XzDecoder::new_stream(&mut source, stream), names)?;
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(&mut source);
                 let mut decoder = decoder.map_err(failed("decompressing input"))?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(failed("decompressing input"))?;
-                compressed(decoder, &mut room, visit)?
+                found.compressed(decoder, names)?;
             }
-            _ => cpio(&mut source, visit)?,
-        };
-        if flow.is_break() {
-            return Ok(());
+            _ => found.cpio(&mut source, names)?,
         }
         source.skip_zeros().map_err(failed("checking for padding in initrd"))?;
     }
 }
 
-/// One archive, and nothing but zeros after it in its stream, of which `room` bytes are read.
-fn compressed(stream: impl Read, room: &mut u64, visit: Visit<'_>) -> Result<ControlFlow<()>, ScanError> {
-    let mut stream = stream.take(*room);
-    if cpio(&mut stream, visit)?.is_break() {
-        return Ok(ControlFlow::Break(()));
-    }
-    let mut buffer = vec![0; 4096];
-    loop {
-        match stream.read(&mut buffer).map_err(failed("finishing reading compressed archive"))? {
-            0 => break,
-            count if buffer[..count].iter().any(|byte| *byte != 0) => return Err(ScanError::Garbage),
-            _ => {}
-        }
-    }
-    *room = stream.limit();
-    Ok(ControlFlow::Continue(()))
+struct Found {
+    archive: Archive,
+    bytes: u64,
+    /// What may still be unpacked.
+    bounds: Bounds,
 }
 
-/// One archive, up to its trailer.
-fn cpio(source: &mut impl Read, visit: Visit<'_>) -> Result<ControlFlow<()>, ScanError> {
-    loop {
-        let header = Header::read(source).map_err(failed("reading CPIO entry"))?;
-        let is_trailer = header.name == newc::TRAILER;
-        let mut content = source.take(header.len);
-        if !is_trailer && visit(&header, &mut content)?.is_break() {
-            return Ok(ControlFlow::Break(()));
+impl Found {
+    /// One archive, and nothing but zeros after it in its stream.
+    fn compressed(&mut self, stream: impl Read, names: &Names) -> Result<(), ScanError> {
+        let mut stream = stream.take(self.bounds.unpacked_bytes);
+        self.cpio(&mut stream, names)?;
+        let mut buffer = vec![0; 4096];
+        loop {
+            match stream.read(&mut buffer).map_err(failed("finishing reading compressed archive"))? {
+                0 => break,
+                count if buffer[..count].iter().any(|byte| *byte != 0) => return Err(ScanError::Garbage),
+                _ => {}
+            }
         }
-        let doing = if is_trailer { "finishing reading CPIO trailer" } else { "finishing reading CPIO entry" };
-        io::copy(&mut content, &mut io::sink()).map_err(failed(doing))?;
-        let mut padding = [0; 4];
-        let missing = usize::try_from(header.len.next_multiple_of(4) - header.len).unwrap_or_default();
-        source.read_exact(&mut padding[..missing]).map_err(failed("finishing reading CPIO entry"))?;
-        if is_trailer {
-            return Ok(ControlFlow::Continue(()));
+        self.bounds.unpacked_bytes = stream.limit();
+        Ok(())
+    }
+
+    /// One archive, up to its trailer.
+    fn cpio(&mut self, source: &mut impl Read, names: &Names) -> Result<(), ScanError> {
+        loop {
+            let Header { name, mode, len } = Header::read(source).map_err(failed("reading CPIO entry"))?;
+            let is_trailer = name == newc::TRAILER;
+            let clean = clean_name(&name);
+            let wanted = !is_trailer && mode & newc::TYPE_MASK == newc::REGULAR && names.matches(&name);
+            if wanted && names.refuses_traversal && leads_out(&name) {
+                return Err(ScanError::Traversal { name });
+            }
+            if let (true, Ok(name)) = (wanted, clean) {
+                self.bytes = self.bytes.saturating_add(len);
+                let limit = self.bounds.matched_bytes;
+                if self.bytes > limit {
+                    return Err(ScanError::TooLarge { limit });
+                }
+                let mut data = Vec::new();
+                let reading = failed("reading CPIO entry contents");
+                source.take(len).read_to_end(&mut data).map_err(reading)?;
+                if u64::try_from(data.len()).is_ok_and(|found| found < len) {
+                    return Err(failed("reading CPIO entry contents")(io::ErrorKind::UnexpectedEof.into()));
+                }
+                self.archive.put(name, Member::File { mode: 0o600, data });
+            } else {
+                let doing = if is_trailer { "finishing reading CPIO trailer" } else { "finishing reading CPIO entry" };
+                io::copy(&mut source.take(len), &mut io::sink()).map_err(failed(doing))?;
+            }
+            let mut padding = [0; 4];
+            let missing = usize::try_from(len.next_multiple_of(4) - len).unwrap_or_default();
+            source.read_exact(&mut padding[..missing]).map_err(failed("finishing reading CPIO entry"))?;
+            if is_trailer {
+                return Ok(());
+            }
         }
     }
 }
@@ -211,10 +189,6 @@ struct Header {
 }
 
 impl Header {
-    fn is_file(&self) -> bool {
-        self.mode & newc::TYPE_MASK == newc::REGULAR
-    }
-
     fn read(source: &mut impl Read) -> io::Result<Self> {
         let mut bytes = [0; newc::HEADER_BYTES];
         let (magic, fields) = bytes.split_at_mut(6);
