@@ -1,5 +1,5 @@
 //! Network keyfiles for the first boot (docs/compatibility.md#network-keyfiles): at the end of the initramfs, which has them before it
-//! finds a disk, or in a directory of the boot file system, where systems of before 2026 look for them.
+//! finds a disk, or in a directory of the boot file system, where older systems look for them.
 
 use super::{BootError, failed, last_entry, make_dir};
 use crate::event::Event;

@@ -200,3 +200,16 @@ fn files_whose_names_would_be_the_same_are_refused() {
     let error = run(dir.path(), &network).unwrap_err().to_string();
     assert_eq!(error, "multiple input files named 'a\u{FFFD}'");
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_damage_makes_it_panic(cut in 0_usize..8000, at in 0_usize..8000, byte in proptest::prelude::any::<u8>()) {
+        let mut whole = system(Some((READERS[0], READS_BOOT)), gzip);
+        whole.truncate(whole.len() - cut.min(whole.len()));
+        if let Some(damaged) = whole.get_mut(at) {
+            *damaged = byte;
+        }
+        let dir = boot(&whole);
+        let _ = reader(&dir.path().join(&NAME[1..]), BOUNDS);
+    }
+}

@@ -68,7 +68,7 @@ pub enum CopyNetworkTo {
     /// Where the image looks for them, if its initramfs shows that; otherwise in the initramfs
     #[default]
     Auto,
-    /// On the boot file system, for images made before October 2026
+    /// On the boot file system, for images that look for them only there
     Boot,
     /// In the initramfs
     Initramfs,
