@@ -1,12 +1,11 @@
-//! Writes what packages carry beside a program: manual pages of every command, and completions for the shells.
+//! Writes the manual pages of every command.
 //!
-//! Made of the commands' own help, when a release is built: the programs carry neither. The same sources give the same bytes.
+//! Made of the commands' own help, when a release is built: the programs do not carry them. The same sources give the same bytes.
 
 use anyhow::Context;
 use clap::{Command, CommandFactory, Parser};
-use clap_complete::Shell;
 use clap_mangen::Man;
-use landfall::{Cli, Host, NAME, Whole};
+use landfall::{Cli, Host, Whole};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -17,7 +16,7 @@ struct Arguments {
     /// Of the host's program
     #[arg(long)]
     host: bool,
-    /// Where man1, bash, zsh and fish are put; made if it is not there
+    /// Where man1 is put; created if missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -25,19 +24,7 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let command = if arguments.host { Cli::<Host>::command() } else { Cli::<Whole>::command() };
-    write_completions(command.clone(), &arguments.directory)?;
     write_pages(command, &arguments.directory.join("man1"))
-}
-
-fn write_completions(mut command: Command, directory: &Path) -> anyhow::Result<()> {
-    for (shell, name) in
-        [(Shell::Bash, "bash/landfall"), (Shell::Zsh, "zsh/_landfall"), (Shell::Fish, "fish/landfall.fish")]
-    {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut command, NAME, &mut script);
-        write(&directory.join(name), &script)?;
-    }
-    Ok(())
 }
 
 /// The pages of `command` and all below it but what is hidden.

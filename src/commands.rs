@@ -3,13 +3,15 @@
 use crate::{
     NAME, complain,
     log::{self, STEP_VARIABLE},
+    shell::Completion,
+    topics::{self, Topic},
 };
 use agent::dropin::Logging;
 use clap::{ArgAction, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
@@ -17,9 +19,9 @@ use std::{
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, propagate_version = true, max_term_width = 80)]
 #[command(after_help = "\
-Results go to standard output, the log to standard error. LANDFALL_LOG sets the log level by part: \
-info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; a command with \
-further codes lists them in its help.")]
+`landfall COMMAND --help` describes a command, with examples. Results go to standard output, the log to standard error. \
+LANDFALL_LOG sets the log level by part: info,diskwrite=debug. Exit codes: 0 success, 1 failure, 2 wrong usage; a command \
+with further codes lists them in its help.")]
 pub struct Cli<C: Subcommand> {
     #[command(flatten)]
     output: Output,
@@ -43,10 +45,11 @@ pub struct Output {
 }
 
 impl Output {
-    /// The log's level where LANDFALL_LOG says nothing else.
-    pub(crate) fn level(self) -> &'static str {
+    /// The log's level where LANDFALL_LOG says nothing else. Below a progress bar, warnings only.
+    pub(crate) fn level(self, has_bar: bool) -> &'static str {
         match (self.quiet, self.verbose) {
             (true, _) => "warn",
+            (false, 0) if has_bar => "warn",
             (false, 0) => "info",
             (false, 1) => "debug",
             _ => "trace",
@@ -79,6 +82,9 @@ pub trait Commands: Subcommand + Sized {
     /// The command `name` with its options, without building the others.
     fn alone(name: &str) -> Option<clap::Command>;
 
+    /// What the command `name` is about.
+    fn topic(name: &str) -> Option<Topic>;
+
     /// Runs the command.
     ///
     /// # Errors
@@ -89,9 +95,19 @@ pub trait Commands: Subcommand + Sized {
     /// What it is for.
     fn purpose(&self) -> Purpose;
 
+    /// Names that complete a value, with what each is: by the value's name in the help, what is typed of it, and the line's options.
+    fn names(_kind: &str, _typed: &str, _options: &[String]) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Where its log goes.
     fn logging(&self) -> Logging {
         Logging::default()
+    }
+
+    /// Whether it shows people a bar in the place of the log.
+    fn has_bar(&self) -> bool {
+        false
     }
 
     /// Whether it runs on many threads.
@@ -114,12 +130,12 @@ pub enum Purpose {
     Prints,
 }
 
-/// Declares a set of commands. One row for each: name, variant, options, purpose, and whether help hides it. The rest of
-/// `impl Commands` follows the table.
+/// Declares a set of commands. One row for each: name, variant, options, purpose, topic, and whether help hides it. Within a topic
+/// help has the order of the rows. The rest of `impl Commands` follows the table.
 macro_rules! commands {
     (
         $(#[$attribute:meta])* $set:ident {
-            $($name:literal $variant:ident($arguments:ty) $purpose:ident $([$hide:ident])?;)*
+            $($name:literal $variant:ident($arguments:ty) $purpose:ident $topic:ident $([$hide:ident])?;)*
         }
         $($method:item)*
     ) => {
@@ -137,6 +153,13 @@ macro_rules! commands {
             fn alone(name: &str) -> Option<::clap::Command> {
                 match name {
                     $($name => Some(<$arguments as ::clap::Args>::augment_args(::clap::Command::new($name))),)*
+                    _ => None,
+                }
+            }
+
+            fn topic(name: &str) -> Option<$crate::topics::Topic> {
+                match name {
+                    $($name => Some($crate::topics::Topic::$topic),)*
                     _ => None,
                 }
             }
@@ -161,32 +184,44 @@ macro_rules! commands {
 commands! {
     /// What a host needs from the live system to its first boot, and what prepares its boot images.
     Host {
-        "agent" Agent(agent::cli::Agent) Acts;
-        "inventory" Inventory(inventory::cli::Inventory) Prints;
-        "report" Report(inventory::report::cli::Report) Prints;
-        "capture" Capture(inventory::capture::cli::Capture) Acts;
-        "netcheck" Netcheck(netcheck::cli::Netcheck) Prints;
-        "install" Install(installer::cli::Install) Acts;
-        "download" Download(installer::download::Download) Acts;
-        "list-stream" ListStream(installer::download::ListStream) Prints;
-        "disk" Disk(installer::disk_cli::Disk) Acts;
-        "wipe" Wipe(installer::wipe_cli::Wipe) Acts;
-        "boot-order" BootOrder(installer::boot_order::cli::BootOrder) Acts;
-        "reclaim" Reclaim(installer::reclaim::cli::Reclaim) Acts;
-        "ignition" Ignition(ignition::cli::Ignition) Prints;
-        "iso" Iso(rootfs_overlay::cli::Iso) Acts;
-        "pxe" Pxe(rootfs_overlay::cli::Pxe) Acts;
-        "dev" Dev(rootfs_overlay::cli::Dev) Acts [hide];
-        "pack" Pack(rootfs_overlay::cli::Pack) Acts [hide];
-        "image" Image(rootfs_overlay::image_cli::Image) Acts;
-        "logs" Logs(logs::cli::Logs) Acts;
-        "version" Version(Version) Prints;
+        "install" Install(installer::cli::Install) Acts Install;
+        "wipe" Wipe(installer::wipe_cli::Wipe) Acts Install;
+        "boot-order" BootOrder(installer::boot_order::cli::BootOrder) Acts Install;
+        "reclaim" Reclaim(installer::reclaim::cli::Reclaim) Acts Install;
+        "report" Report(inventory::report::cli::Report) Prints Machine;
+        "netcheck" Netcheck(netcheck::cli::Netcheck) Prints Machine;
+        "disk" Disk(installer::disk_cli::Disk) Acts Machine;
+        "logs" Logs(logs::cli::Logs) Acts Machine;
+        "capture" Capture(inventory::capture::cli::Capture) Acts Machine;
+        "inventory" Inventory(inventory::cli::Inventory) Prints Machine;
+        "iso" Iso(rootfs_overlay::cli::Iso) Acts Images;
+        "pxe" Pxe(rootfs_overlay::cli::Pxe) Acts Images;
+        "download" Download(installer::download::Download) Acts Images;
+        "list-stream" ListStream(installer::download::ListStream) Prints Images;
+        "ignition" Ignition(ignition::cli::Ignition) Prints Images;
+        "image" Image(rootfs_overlay::image_cli::Image) Acts Images;
+        "dev" Dev(rootfs_overlay::cli::Dev) Acts Images [hide];
+        "pack" Pack(rootfs_overlay::cli::Pack) Acts Images [hide];
+        "console" Console(host_console::cli::Console) Acts Machine;
+        "agent" Agent(agent::cli::Agent) Acts Service;
+        "completion" Completion(Completion) Prints Other;
+        "version" Version(Version) Prints Other;
     }
 
     fn logging(&self) -> Logging {
         match self {
             Self::Agent(agent) => agent.logging(),
+            // Its screen is where the log would go.
+            Self::Console(_) => Logging { stream: false, runs_for_long: false, ..Logging::default() },
             _ => Logging::default(),
+        }
+    }
+
+    fn has_bar(&self) -> bool {
+        match self {
+            Self::Install(install) => install.has_bar(),
+            Self::Download(_) => io::stderr().is_terminal(),
+            _ => false,
         }
     }
 
@@ -275,16 +310,20 @@ pub(crate) fn is_command<C: Commands>(word: &OsStr) -> bool {
 
 /// Parses the words that follow the program's name.
 pub(crate) fn parse<C: Commands>(program: &OsStr, words: Vec<OsString>) -> Result<(C, Output), clap::Error> {
-    // If the first word is not a command, help lists all of them.
-    let one = words.first().and_then(|word| word.to_str()).and_then(C::alone);
-    let mut whole = match one {
-        Some(one) => alone(one),
-        None => Cli::<C>::command(),
-    };
-    whole = whole.color(color(&words));
+    let mut whole = line::<C>(words.first().and_then(|word| word.to_str())).color(color(&words));
     let matches = whole.try_get_matches_from_mut(std::iter::once(program.to_owned()).chain(words))?;
     let cli: Cli<C> = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut whole))?;
     Ok((cli.command, cli.output))
+}
+
+/// The command line that begins with this word; with all commands if it is not one, for help to list them.
+pub(crate) fn line<C: Commands>(first: Option<&str>) -> clap::Command {
+    first.and_then(C::alone).map_or_else(whole::<C>, alone)
+}
+
+/// All commands, which help lists by topic.
+pub fn whole<C: Commands>() -> clap::Command {
+    topics::grouped(Cli::<C>::command(), C::topic)
 }
 
 /// [`Cli`] with this command only.
@@ -328,6 +367,30 @@ mod tests {
     }
 
     #[test]
+    fn help_lists_every_command_once_below_its_topic() {
+        let help = whole::<All>().render_help().to_string();
+        let listed = |line: &&str| line.starts_with("  ") && line.as_bytes().get(2).is_some_and(u8::is_ascii_lowercase);
+        let mut listed: Vec<_> =
+            help.lines().filter(listed).filter_map(|line| line.split_whitespace().next()).collect();
+        let all = Cli::<All>::command();
+        let mut shown: Vec<_> =
+            all.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| one.get_name()).collect();
+        assert_eq!(listed.first(), Some(if All::HAS_SERVICE { &"up" } else { &"install" }), "{help}");
+        listed.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(listed, shown, "{help}");
+        assert!(help.contains("\n\nThis machine:\n  report") && help.contains("\n\nOptions:\n  -"), "{help}");
+        assert!(!whole::<Host>().render_help().to_string().contains("cluster  "));
+    }
+
+    #[test]
+    fn below_a_bar_the_log_has_warnings_only() {
+        let level = |verbose, quiet, has_bar| Output { verbose, quiet, color: ColorChoice::Auto }.level(has_bar);
+        assert_eq!([level(0, false, true), level(1, false, true), level(0, true, true)], ["warn", "debug", "warn"]);
+        assert_eq!([level(0, false, false), level(2, false, false)], ["info", "trace"]);
+    }
+
+    #[test]
     fn a_reader_that_left_is_not_a_failure() {
         let broken = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("printing");
         assert!(is_broken_pipe(&broken));
@@ -361,13 +424,36 @@ mod tests {
     #[test]
     fn help_fits_80_columns() {
         let mut found = Vec::new();
-        let mut whole = Cli::<All>::command();
+        let mut whole = whole::<All>();
         whole.build();
         long_lines("", &mut whole, &mut found);
         let mut coreos_installer = crate::coreos_installer::command(None);
         coreos_installer.build();
         long_lines("", &mut coreos_installer, &mut found);
         assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
+    }
+
+    /// Groups of options that are too long to be read, in the help of a command and of those below it.
+    fn long_groups(path: &str, command: &clap::Command, found: &mut Vec<String>) {
+        const MAX: usize = 14;
+        let path = format!("{path} {}", command.get_name());
+        let mut groups = std::collections::BTreeMap::<_, usize>::new();
+        for option in command.get_arguments().filter(|argument| !argument.is_positional() && !argument.is_hide_set()) {
+            *groups.entry(option.get_help_heading().unwrap_or("Options")).or_default() += 1;
+        }
+        found.extend(
+            groups.iter().filter(|(_, count)| **count > MAX).map(|(name, count)| format!("{path}: {count} {name}")),
+        );
+        command.get_subcommands().for_each(|command| long_groups(&path, command, found));
+    }
+
+    #[test]
+    fn help_groups_many_options_by_topic() {
+        let mut found = Vec::new();
+        let mut whole = Cli::<All>::command();
+        whole.build();
+        long_groups("", &whole, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]
@@ -387,7 +473,8 @@ mod tests {
             "agent --url",
             "serve --check",
         ] {
-            let whole = Cli::<All>::try_parse_from([vec![NAME.into()], words(line)].concat()).map(|_| ()).unwrap_err();
+            let all = [vec![NAME.into()], words(line)].concat();
+            let whole = whole::<All>().try_get_matches_from(all).unwrap_err();
             let ours = parse::<All>(NAME.as_ref(), words(line)).map(|_| ()).unwrap_err();
             assert_eq!((ours.kind(), ours.to_string()), (whole.kind(), whole.to_string()), "{line}");
         }

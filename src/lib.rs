@@ -5,14 +5,19 @@
 
 #[macro_use]
 mod commands;
+mod complete;
 mod coreos_installer;
 #[cfg(feature = "hub")]
 mod hub;
 mod log;
+mod shell;
+mod topics;
 
-pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose};
+pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose, whole};
 #[cfg(feature = "hub")]
 pub use hub::{Hub, Whole};
+pub use shell::{Completion, Shell};
+pub use topics::{Topic, by_topic};
 
 use agent::{
     child,
@@ -39,6 +44,9 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let program = words.next().unwrap_or_default();
     let called = Path::new(&program).file_name().unwrap_or_default();
     let words: Vec<_> = words.collect();
+    if let Some((_, asked)) = words.split_first().filter(|(first, _)| is_ours(called) && *first == complete::NAME) {
+        return complete(complete::answer(asked, commands::line::<C>, C::names));
+    }
     // Our name, followed by the name of another program.
     let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));
     let code =
@@ -65,12 +73,23 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     if command.has_many_threads() {
         many_threads();
     }
-    log::start(output.level(), output.has_color(), &command.logging(), command.tag());
+    log::start(output.level(command.has_bar()), output.has_color(), &command.logging(), command.tag());
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
     }
     commands::carry_out(command)
+}
+
+/// Answers a script of `landfall completion`.
+fn complete(answer: Option<String>) -> ExitCode {
+    let Some(answer) = answer else {
+        complain(format_args!("landfall {} is for the scripts of landfall completion", complete::NAME));
+        return ExitCode::from(2);
+    };
+    // The shell may have stopped waiting.
+    let _ = io::stdout().write_all(answer.as_bytes());
+    ExitCode::SUCCESS
 }
 
 /// Runs as the program named `called`; `None` if that is us.

@@ -64,7 +64,7 @@ fn images_that_do_not_fit_the_disk() {
     disk.assert_cleared();
 
     let small = LoopDisk::new(16 * MIB, 512, true);
-    has(&say("image larger than the disk", install(&image.packed(None), &small)), &["33554432", "16777216"]);
+    has(&say("image larger than the disk", install(&image.packed(None), &small)), &["32 MiB", "16 MiB"]);
 
     let large_sectors = LoopDisk::new(64 * MIB, 4096, true);
     large_sectors.put_old_tables(4096);

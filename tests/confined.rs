@@ -199,10 +199,14 @@ fn a_confined_check_of_images_has_podman_pull_them() {
         for (kind, args, request) in [
             (
                 "container-image-availability",
-                vec!["netcheck", "image", "--request", "-"],
+                vec!["netcheck", "image", "--request", "-", "--json"],
                 json!({"images": ["r.io/a:1"]}),
             ),
-            ("upgrade-agent", vec!["netcheck", "upgrade", "--request", "-"], json!({"agent_image": "r.io/a:1"})),
+            (
+                "upgrade-agent",
+                vec!["netcheck", "upgrade", "--request", "-", "--json"],
+                json!({"agent_image": "r.io/a:1"}),
+            ),
         ] {
             let output = finish(step(kind, &args).spawn().unwrap(), &request);
             let said = String::from_utf8_lossy(&output.stderr);

@@ -111,6 +111,26 @@ fn every_anchor_that_is_named_is_a_heading() {
 }
 
 #[test]
+fn every_file_that_a_page_links_exists() {
+    let (mut lost, mut found) = (Vec::new(), 0);
+    for (path, text) in texts().iter().filter(|(path, _)| path.ends_with(".md")) {
+        let page = root().join(path);
+        let prose: String = text.split('`').step_by(2).collect();
+        for target in prose.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            found += 1;
+            if !page.parent().unwrap().join(target).exists() {
+                lost.push(format!("{path}: {target}"));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{} links lead nowhere:\n{}", lost.len(), lost.join("\n"));
+    assert!(found > 100, "only {found} links: what reads them is broken");
+}
+
+#[test]
 fn headings_of_the_compatibility_page_are_unique_and_its_anchors_used() {
     let texts = texts();
     let page = texts.get("docs/compatibility.md").expect("docs/compatibility.md");

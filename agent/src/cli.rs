@@ -29,6 +29,11 @@ use std::{
 const STATE_DIRECTORY: &str = "/run/landfall";
 const CA_FILE: &str = "ca.pem";
 
+/// Groups of options in the help.
+const HOST: &str = "This host";
+const TIMES: &str = "Times";
+const RENDEZVOUS: &str = "Rendezvous";
+
 /// Register this host with the service and do what it asks
 ///
 /// Runs until it is killed, which is safe at any time. Failures of the network or the service are retried for ever; if the
@@ -41,9 +46,10 @@ NO_PROXY), else from /etc/landfall/agent.toml, the kernel's arguments, the firmw
 has the names, `landfall agent config` shows what is in force. Empty values count as absent.
 
 Examples:
-  PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com --infra-env-id 5a1e…
-  landfall agent --rendezvous 192.168.7.10   # a host of the rack runs the service
-  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same, found by multicast DNS
+  PULL_SECRET_TOKEN=… landfall agent --url https://service.example.com \\
+    --infra-env-id 5a1e…
+  landfall agent --rendezvous 192.168.7.10   # a host of the rack serves
+  landfall agent --rendezvous mdns --rendezvous-key rack.pub   # the same
   landfall agent config        # what is in force, and from where
   landfall agent status        # the state of this host's agent
   landfall agent beacon        # on the installed node, with the variables set")]
@@ -51,35 +57,35 @@ pub struct Agent {
     #[command(flatten)]
     service: ServiceArgs,
     /// Reported as the version of this agent: a container image reference
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(help_heading = HOST, long, value_name = "IMAGE")]
     agent_version: Option<String>,
     /// Seconds between attempts to register (60, if nothing else is configured)
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS")]
     interval: Option<String>,
     /// Seconds between attempts if the service refuses the host (401, 403, 404, 409), which only people can change
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_REFUSED_INTERVAL", default_value = "300")]
     refused_interval: String,
     /// Seconds that a reply of the service may take as a whole
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_ANSWER_TIMEOUT", default_value = "60")]
     answer_timeout: String,
     /// Seconds that an inventory or a check of the network may take before it is ended (an inventory at most 180)
-    #[arg(long, value_name = "SECONDS", env = "LANDFALL_CHECK_DEADLINE", default_value = "300")]
+    #[arg(help_heading = TIMES, long, value_name = "SECONDS", env = "LANDFALL_CHECK_DEADLINE", default_value = "300")]
     check_deadline: String,
     /// Leave an installed host running instead of rebooting it into its new system
-    #[arg(long)]
+    #[arg(help_heading = HOST, long)]
     no_reboot: bool,
     /// Write status.json to this directory, for `landfall agent status`
-    #[arg(long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
+    #[arg(help_heading = HOST, long, value_name = "DIR", env = "RUNTIME_DIRECTORY")]
     state_dir: Option<PathBuf>,
     /// Where to ask for the service and the infra-env, for as long as it takes: a host of the rack by its address
     /// (https://ADDRESS[:PORT] if it has a certificate), or `mdns` for the one that multicast DNS announces
-    #[arg(long, value_name = "ADDRESS[:PORT]|mdns")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "ADDRESS[:PORT]|mdns")]
     rendezvous: Option<String>,
     /// Public key for the signature of the service's answer: a file, PEM text, or its base64
-    #[arg(long, value_name = "KEY")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "KEY")]
     rendezvous_key: Option<String>,
     /// Trust the first answer to `--rendezvous mdns`, from any host
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = RENDEZVOUS, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     rendezvous_unsigned: Option<String>,
     #[command(flatten)]
     dry: DryArgs,
@@ -104,7 +110,7 @@ struct ServiceArgs {
     #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     insecure: Option<String>,
     /// Use this identity instead of the one from the hardware
-    #[arg(long, global = true, value_name = "UUID")]
+    #[arg(help_heading = HOST, long, global = true, value_name = "UUID")]
     host_id: Option<String>,
     /// Configuration file, which must exist, instead of /etc/landfall/agent.toml
     #[arg(long, global = true, value_name = "FILE")]
@@ -136,13 +142,13 @@ struct DryArgs {
     /// Identity of the pretended host
     #[arg(long, value_name = "UUID", requires = "dry_run")]
     force_id: Option<String>,
-    /// MAC address of its first interface with an IPv4 address; it has no other
+    /// MAC address of its only interface, which is this machine's of the default route, else the first with an IPv4 address
     #[arg(long, value_name = "MAC", requires = "dry_run")]
     force_mac: Option<String>,
     /// Its name
     #[arg(long, value_name = "NAME", requires = "dry_run")]
     force_hostname: Option<String>,
-    /// The first address of that interface
+    /// The only address of that interface
     #[arg(long, value_name = "ADDRESS/PREFIX", requires = "dry_run")]
     forced_ipv4: Option<String>,
     /// End when this file exists: the pretended host has rebooted

@@ -1,9 +1,9 @@
 //! Dry runs, for load tests: hosts that are only pretended (docs/compatibility.md#dry-run).
 //!
 //! Checks of others succeed without a packet sent, disks are fast, nothing is installed. The inventory is this machine's
-//! with one interface, which has the pretended host's addresses. All that is not named here is really done.
+//! with one interface, which has the pretended host's addresses, and its routes. All that is not named here is really done.
 
-use api::{HostId, Inventory};
+use api::{HostId, Interface, Inventory};
 use kernel::Cancel;
 use std::{path::PathBuf, time::Duration};
 
@@ -17,7 +17,7 @@ pub struct DryRun {
     /// The MAC address of its interface.
     pub mac: Option<String>,
     pub hostname: Option<String>,
-    /// The address of its interface, with its prefix length.
+    /// The only address of its interface, with its prefix length.
     pub ipv4: Option<String>,
     /// Once this file exists it has rebooted, and with it the agent ended.
     pub reboot_marker: Option<PathBuf>,
@@ -29,14 +29,26 @@ impl DryRun {
         if let Some(hostname) = &self.hostname {
             inventory.hostname = hostname.clone();
         }
-        let first = inventory.interfaces.into_iter().find(|interface| !interface.ipv4_addresses.is_empty());
-        inventory.interfaces = first.into_iter().collect();
+        let default_route = inventory.routes.iter().find(|route| route.destination == "0.0.0.0");
+        let default_route = default_route.map(|route| route.interface.clone());
+        let rank = |interface: &Interface| {
+            let is_loopback = interface.flags.iter().any(|flag| flag == "loopback");
+            (default_route.as_ref() != Some(&interface.name), is_loopback)
+        };
+        let usable = inventory.interfaces.into_iter().filter(|interface| !interface.ipv4_addresses.is_empty());
+        inventory.interfaces = usable.min_by_key(rank).into_iter().collect();
+        // Clients look for the interface of each route.
+        inventory.routes.retain(|route| inventory.interfaces.iter().any(|interface| interface.name == route.interface));
         for interface in &mut inventory.interfaces {
+            // Services drop virtual interfaces, such as a container's.
+            interface.kind = "physical".to_owned();
             if let Some(mac) = &self.mac {
                 interface.mac_address = mac.clone();
             }
-            if let (Some(ipv4), Some(first)) = (&self.ipv4, interface.ipv4_addresses.first_mut()) {
-                *first = ipv4.clone();
+            if let Some(ipv4) = &self.ipv4 {
+                // The machine's own addresses would be those of every host that is pretended on it.
+                interface.ipv4_addresses = vec![ipv4.clone()];
+                interface.ipv6_addresses.clear();
             }
         }
         inventory

@@ -38,8 +38,8 @@ Exit codes:
   2  wrong usage
 
 Examples:
-  landfall agent offline                      to the hypervisor's port org.landfall.agent
-  landfall agent offline --to /mnt/usb        as HOST_ID.jsonl in a directory
+  landfall agent offline                 # to the port org.landfall.agent
+  landfall agent offline --to /mnt/usb   # as HOST_ID.jsonl in a directory
   landfall agent offline --to - | jq -c '{kind, exit_code}'")]
 pub struct Offline {
     /// File, directory, port, or '-' for standard output

@@ -105,20 +105,34 @@ mod tests {
             json!({"name": name, "mac_address": "aa:aa:aa:aa:aa:aa", "flags": [], "mtu": 1500, "type": "physical",
                    "ipv4_addresses": ipv4, "ipv6_addresses": ["fd00::1/64"]})
         };
-        let inventory = json!({"hostname": "real", "disks": [], "interfaces":
-            [interface("e0", &[]), interface("e1", &["192.168.0.1/24", "192.168.0.2/24"]), interface("e2", &["1.2.3.4/8"])]});
+        let mut loopback = interface("lo", &["127.0.0.1/8"]);
+        loopback["flags"] = json!(["up", "loopback"]);
+        let addresses = ["192.168.0.1/24", "192.168.0.2/24"];
+        let mut inventory = json!({"hostname": "real", "disks": [], "interfaces":
+            [loopback, interface("e0", &[]), interface("e1", &addresses), interface("e2", &["1.2.3.4/8"])],
+            "routes": [{"destination": "192.168.0.0", "family": 2, "interface": "e1"}, {"destination": "::", "interface": "e0"}]});
         let step = Step { args: vec![], step_id: "i-1".into(), step_type: StepType::Inventory };
         let outcome = Outcome { exit_code: 0, output: inventory.to_string(), error: String::new() };
-        let inventory = kind(&StepType::Inventory).unwrap();
-        let edited: Value = serde_json::from_str(&carry_out(&dry, inventory, &step, || outcome).output).unwrap();
-        assert_eq!((edited["hostname"].as_str(), edited["interfaces"].as_array().unwrap().len()), (Some("host-7"), 1));
-        let interface = &edited["interfaces"][0];
+        let kind = kind(&StepType::Inventory).unwrap();
+        let edited = |outcome: Outcome| -> Value {
+            serde_json::from_str(&carry_out(&dry, kind, &step, || outcome).output).unwrap()
+        };
+        let reply = edited(outcome.clone());
+        assert_eq!((reply["hostname"].as_str(), reply["interfaces"].as_array().unwrap().len()), (Some("host-7"), 1));
+        let interface = &reply["interfaces"][0];
         assert_eq!(
             (interface["name"].as_str(), interface["mac_address"].as_str()),
             (Some("e1"), Some("52:54:00:00:00:07"))
         );
-        assert_eq!(interface["ipv4_addresses"], json!(["10.0.0.7/16", "192.168.0.2/24"]));
+        assert_eq!(interface["ipv4_addresses"], json!(["10.0.0.7/16"]));
+        assert_eq!(interface["ipv6_addresses"], json!([]), "the others on this machine have them, too");
+        assert_eq!(reply["routes"], json!([{"destination": "192.168.0.0", "family": 2, "interface": "e1"}]));
+        inventory["routes"] = json!([{"destination": "0.0.0.0", "family": 2, "interface": "e2"}]);
+        inventory["interfaces"][3]["type"] = json!("veth");
+        let reply = edited(Outcome { output: inventory.to_string(), ..outcome });
+        assert_eq!(reply["interfaces"][0]["name"], "e2", "the default route's interface");
+        assert_eq!((&reply["interfaces"][0]["type"], &reply["routes"]), (&json!("physical"), &inventory["routes"]));
         let failed = Outcome { exit_code: 1, output: "x".into(), error: "y".into() };
-        assert_eq!(carry_out(&dry, inventory, &step, || failed.clone()), failed);
+        assert_eq!(carry_out(&dry, kind, &step, || failed.clone()), failed);
     }
 }

@@ -171,6 +171,7 @@ endpoints! {
     UPDATE_INFRA_ENV = "UpdateInfraEnv" PATCH "/v2/infra-envs/{infra_env_id}" [] JSON => 201 Json Document;
     DEREGISTER_INFRA_ENV = "DeregisterInfraEnv" DELETE "/v2/infra-envs/{infra_env_id}" [] NONE => 204 Nothing Message;
     GET_IMAGE_URL = "GetInfraEnvDownloadURL" GET "/v2/infra-envs/{infra_env_id}/downloads/image-url" [] NONE => 200 Json Document;
+    GET_FILE_URL = "GetInfraEnvPresignedFileURL" GET "/v2/infra-envs/{infra_env_id}/downloads/files-presigned" ["file_name" "ipxe_script_type"] NONE => 200 Json Document;
     DOWNLOAD_INFRA_ENV_FILES = "v2DownloadInfraEnvFiles" GET "/v2/infra-envs/{infra_env_id}/downloads/files" ["file_name"] NONE => 200 File File;
     REGISTER_HOST = "v2RegisterHost" POST "/v2/infra-envs/{infra_env_id}/hosts" [] JSON => 201 Json Message;
     LIST_HOSTS = "v2ListHosts" GET "/v2/infra-envs/{infra_env_id}/hosts" [] NONE => 200 Json Document;

@@ -3,12 +3,14 @@
 use crate::buffer::{Block, Buffer};
 use crate::decode::DecodeError;
 use crate::ends::HEAD_BYTES;
+use crate::event::{Event, Meter};
+use crate::flight::bytes;
 use crate::options::InstallOptions;
 use crate::source::SourceError;
 use crate::stream::{LOOK_AROUND, Message, Packing, Pump};
 use crate::trust::SignatureAt;
 use crate::verify::{self, VerifyError};
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, os::unix::fs::FileExt, time::Instant};
 
 /// A detached signature, and where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,14 +73,16 @@ impl Copy {
         }
     }
 
-    /// Bytes of the source, if known.
-    pub fn total(&self) -> Option<u64> {
-        self.total
-    }
-
     /// Writes all of it to `file`, or without one only verifies it. The first MiB is written last, when the rest is
-    /// written and verified. `progress` is called with the number of bytes read from the source. Returns the copy's size.
-    pub fn write(self, file: Option<&File>, progress: &mut dyn FnMut(u64)) -> Result<u64, CopyError> {
+    /// written and verified. Returns the copy's size.
+    pub fn write(self, file: Option<&File>, on_event: &mut dyn FnMut(&Event)) -> Result<u64, CopyError> {
+        let mut meter = Meter::new(self.total);
+        let mut tell = |written_bytes, forced| {
+            let (read, waits) = (self.pump.source_bytes(), self.pump.waits());
+            if let Some(event) = meter.tick(Instant::now(), read, written_bytes, waits, forced) {
+                on_event(&event);
+            }
+        };
         let put = |data: &[u8], offset| {
             let written = file.map_or(Ok(()), |file| file.write_all_at(data, offset));
             written.map_err(|source| CopyError::Write { offset, source })
@@ -87,8 +91,9 @@ impl Copy {
             match self.pump.next(LOOK_AROUND) {
                 Some(Message::Block(Block { offset, data })) => {
                     put(&data, offset)?;
+                    let end = offset.saturating_add(bytes(data.len()));
                     self.pump.give_back(data);
-                    progress(self.pump.source_bytes());
+                    tell(end, false);
                 }
                 Some(Message::Retrying(retry)) => {
                     tracing::warn!("{}; trying again in {:.1} s", retry.error, retry.wait.as_secs_f32());
@@ -102,7 +107,7 @@ impl Copy {
         if let Some(file) = file {
             file.sync_all().map_err(|source| CopyError::Write { offset: image_bytes, source })?;
         }
-        progress(self.pump.source_bytes());
+        tell(image_bytes, true);
         Ok(image_bytes)
     }
 }
@@ -132,12 +137,15 @@ mod tests {
 
     fn copy(options: &InstallOptions, packing: Packing) -> Result<Vec<u8>, CopyError> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let mut read = 0;
-        let open = Copy::open(options, None, packing)?;
-        let total = open.total();
-        let len = open.write(Some(file.as_file()), &mut |bytes| read = bytes)?;
+        let mut last = None;
+        let keep = &mut |event: &Event| last = Some(event.clone());
+        let len = Copy::open(options, None, packing)?.write(Some(file.as_file()), keep)?;
         let bytes = std::fs::read(file.path()).unwrap();
-        assert_eq!((u64::try_from(bytes.len()).unwrap(), Some(read)), (len, total));
+        assert_eq!(u64::try_from(bytes.len()).unwrap(), len);
+        let Some(Event::Progress { source_bytes_read, source_total, written_bytes, percent, .. }) = last else {
+            panic!("{last:?}")
+        };
+        assert_eq!((Some(source_bytes_read), written_bytes, percent), (source_total, len, Some(100)));
         Ok(bytes)
     }
 

@@ -102,7 +102,7 @@ pub enum DiskError {
         source: io::Error,
     },
     /// Too small for what is written before the image.
-    #[error("{} has {size_bytes} bytes, too few for any image", path.display())]
+    #[error("{} has only {}, too little for any image", path.display(), kernel::units::binary(*size_bytes))]
     TooSmall {
         /// Links resolved.
         path: PathBuf,

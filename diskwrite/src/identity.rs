@@ -1,6 +1,7 @@
 //! Which disk: all the names it goes by, how a name given by hand finds it, and whether it is still the same one.
 
 use kernel::order::Gather;
+use kernel::units::{beside, binary};
 use kernel::{DevNumber, Root, udev::Udev};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -130,7 +131,7 @@ impl DiskIdentity {
         let seq = |seq: Option<u64>| seq.map_or_else(|| "none".to_owned(), |seq| seq.to_string());
         let all = [
             ("device number", self.number.clone(), now.number.clone()),
-            ("size", self.size_bytes.to_string(), now.size_bytes.to_string()),
+            ("size", beside(self.size_bytes, now.size_bytes), beside(now.size_bytes, self.size_bytes)),
             ("sector size", self.sector_bytes.to_string(), now.sector_bytes.to_string()),
             ("serial number", or_none(&self.serial), or_none(&now.serial)),
             ("WWN", or_none(&self.wwn), or_none(&now.wwn)),
@@ -144,7 +145,7 @@ impl DiskIdentity {
 impl fmt::Display for DiskIdentity {
     /// One line for a list of disks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} bytes", self.name, self.size_bytes)?;
+        write!(f, "{}: {}", self.name, binary(self.size_bytes))?;
         let named = [("", &self.vendor), ("", &self.model), ("serial ", &self.serial), ("WWN ", &self.wwn)];
         named.into_iter().try_for_each(|(kind, text)| text.iter().try_for_each(|text| write!(f, ", {kind}{text}")))
     }

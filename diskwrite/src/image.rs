@@ -3,6 +3,7 @@
 use crate::disk::Geometry;
 use crate::ends::HEAD_BYTES;
 use crate::gpt::{Partition, TableError, backup_end, image_sector_bytes, partitions};
+use kernel::units::beside;
 
 /// GPT name of the partition with kernels, boot loader entries and the Ignition config.
 const BOOT: &str = "boot";
@@ -21,14 +22,14 @@ pub enum ImageError {
         /// Of the disk, in bytes.
         disk: u32,
     },
-    #[error("the image has {image_bytes} bytes, the disk only has {disk_bytes}")]
+    #[error("the image has {}, the disk only has {}", beside(*image_bytes, *disk_bytes), beside(*disk_bytes, *image_bytes))]
     TooLarge {
         image_bytes: u64,
         /// Size of the disk.
         disk_bytes: u64,
     },
     /// Its table needs a larger disk.
-    #[error("the image's partition {number} ('{name}') ends at byte {end}, the disk at {disk_bytes}")]
+    #[error("the image's partition {number} ('{name}') ends at {}, the disk at {}", beside(*end, *disk_bytes), beside(*disk_bytes, *end))]
     PartitionPastEnd {
         number: u32,
         name: String,
@@ -39,7 +40,9 @@ pub enum ImageError {
     },
     /// Cut off: it ends before what its own table lists.
     #[error(
-        "the image is truncated: it has {image_bytes} bytes, but its partition {number} ('{name}') ends at byte {end}"
+        "the image is truncated: it has {}, but its partition {number} ('{name}') ends at {}",
+        beside(*image_bytes, *end),
+        beside(*end, *image_bytes)
     )]
     Incomplete {
         /// Unpacked size.
@@ -52,7 +55,7 @@ pub enum ImageError {
         end: u64,
     },
     /// Cut off behind its last partition: it lacks the backup table, or the zeros before that.
-    #[error("the image is truncated: it has {image_bytes} bytes, but its backup partition table ends at byte {end}")]
+    #[error("the image is truncated: it has {}, but its backup partition table ends at {}", beside(*image_bytes, *end), beside(*end, *image_bytes))]
     NoBackup {
         image_bytes: u64,
         /// Byte after the backup's header, by the primary's word.

@@ -140,7 +140,7 @@ pub enum Failure {
     /// What was changed on the boot file system may not be on the medium.
     #[error("cannot flush {} after configuring the boot file system", device.display())]
     Flush { device: PathBuf, source: io::Error },
-    #[error("cancelled after {written_bytes} bytes were written")]
+    #[error("cancelled after {} were written", kernel::units::binary(*written_bytes))]
     Cancelled {
         /// Bytes of the image on the disk by then.
         written_bytes: u64,

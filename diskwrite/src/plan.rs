@@ -6,6 +6,7 @@ use crate::decode::{DecodeError, Format};
 use crate::disk::{Disk, Geometry, Inspection};
 use crate::ends::HEAD_BYTES;
 use crate::filter::Filters;
+use crate::flight;
 use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError, fit};
@@ -17,6 +18,7 @@ use crate::saved::{Saved, SavedError, SavedPartition};
 use crate::source::SourceError;
 use crate::stream::{LOOK_AROUND, Message, Pump};
 use crate::verify::signature_at;
+use kernel::units::binary;
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
@@ -106,13 +108,14 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CheckImage { sector_bytes, max_bytes } => {
-                write!(f, "check that the image is for {sector_bytes}-byte sectors and at most {max_bytes} bytes")
+                let most = binary(*max_bytes);
+                write!(f, "check that the image is for {sector_bytes}-byte sectors and has at most {most}")
             }
             Self::KeepPartitions { partitions } => {
                 let list: Vec<_> = partitions.iter().map(|p| format!("{} (\"{}\")", p.number, p.name)).collect();
                 write!(f, "retain only these in the partition table: {}", list.join(", "))
             }
-            Self::Zero { offset, len } => write!(f, "zero {len} bytes at byte {offset}"),
+            Self::Zero { offset, len } => write!(f, "zero {} at byte {offset}", binary(*len)),
             Self::WriteImage { offset } => write!(f, "write the image from byte {offset}"),
             Self::VerifyImage { signature, required, sha256 } => {
                 f.write_str("check the image's ")?;
@@ -135,7 +138,7 @@ impl fmt::Display for Step {
                 f.write_str("give the disk a random GUID and put the backup partition table at its end")
             }
             Self::WriteIgnition { bytes } => {
-                write!(f, "write ignition/config.ign ({bytes} bytes) to the boot file system")
+                write!(f, "write ignition/config.ign ({}) to the boot file system", binary(flight::bytes(*bytes)))
             }
             Self::EditKernelArguments { delete, append } => {
                 write!(f, "kernel arguments: remove [{}], append [{}]", delete.join(" "), append.join(" "))
@@ -148,7 +151,7 @@ impl fmt::Display for Step {
                 };
                 write!(f, "copy network keyfiles [{}] to {to}", files.join(" "))
             }
-            Self::WriteTable { len } => write!(f, "write the image's first {len} bytes, with the partition table"),
+            Self::WriteTable { len } => write!(f, "write the image's first {}, with the partition table", binary(*len)),
             Self::ReadTable => f.write_str("make the kernel read the partition table"),
         }
     }
@@ -189,7 +192,7 @@ impl fmt::Display for OldPartition {
         if !name.is_empty() {
             write!(f, " '{name}'")?;
         }
-        write!(f, ", {} bytes at byte {}, type {}", span.len, span.offset, type_name.as_ref().unwrap_or(type_id))?;
+        write!(f, ", {} at byte {}, type {}", binary(span.len), span.offset, type_name.as_ref().unwrap_or(type_id))?;
         signatures.iter().try_for_each(|signature| write!(f, ", {signature}"))
     }
 }
@@ -354,7 +357,7 @@ fn warnings(found: &Inspection) -> Vec<String> {
     let unreadable = &found.contents.unreadable;
     if let Some(first) = unreadable.first() {
         let bytes: u64 = unreadable.iter().map(|span| span.len).fold(0, u64::saturating_add);
-        warnings.push(format!("{bytes} bytes cannot be read, the first at byte {}", first.offset));
+        warnings.push(format!("{} cannot be read, the first at byte {}", binary(bytes), first.offset));
     }
     warnings
 }
@@ -483,7 +486,7 @@ mod tests {
             "set the consoles of kernel and GRUB to [ttyS0,9600n8 tty0]",
             "kernel arguments of the first boot: append [ip=dhcp]",
             "give the disk a random GUID and put the backup partition table at its end",
-            "write the image's first 1048576 bytes, with the partition table",
+            "write the image's first 1 MiB, with the partition table",
             "make the kernel read the partition table",
         ];
         assert_eq!(steps(&options), expected);

@@ -12,7 +12,7 @@ mod writer;
 pub use writer::WriterSpeed;
 
 use crate::disk::{Disk, DiskError};
-use kernel::Cancel;
+use kernel::{Cancel, units::beside};
 use saved::{Saved, Target};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -77,7 +77,7 @@ pub enum SpeedError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The range goes past the end. Nothing was written.
-    #[error("{} has {size_bytes} bytes, too few to write {wanted_bytes}: choose a smaller size", path.display())]
+    #[error("{} has {}, too little to write {}: choose a smaller size", path.display(), beside(*size_bytes, *wanted_bytes), beside(*wanted_bytes, *size_bytes))]
     TooSmall { path: PathBuf, size_bytes: u64, wanted_bytes: u64 },
     /// The contents can't be read. Nothing was written.
     #[error("cannot save the contents of {}, nothing was written", path.display())]

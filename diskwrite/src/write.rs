@@ -10,6 +10,7 @@ use crate::flight::{Failed, Flight, Kind, RUN_BYTES, bytes};
 use crate::record::Record;
 use crate::request::{Request, Target, Work};
 use crate::zeros::runs;
+use kernel::units::{beside, binary};
 use std::{
     io,
     ops::Range,
@@ -37,7 +38,7 @@ pub enum WriteError {
     #[error("cannot zero {len} bytes at byte {offset} of {}", device.display())]
     Zero { device: PathBuf, offset: u64, len: u64, source: io::Error },
     /// What was written did not reach the medium.
-    #[error("cannot flush {} after {written_bytes} bytes of the image", device.display())]
+    #[error("cannot flush {} after {} of the image", device.display(), binary(*written_bytes))]
     Sync {
         device: PathBuf,
         /// Bytes of the image written.
@@ -60,7 +61,7 @@ pub enum WriteError {
         len: u64,
     },
     /// The image continues where the disk ends.
-    #[error("the image is larger than {}: it has at least {image_bytes} bytes, the disk has {disk_bytes}", device.display())]
+    #[error("the image is larger than {}: it has at least {}, the disk has {}", device.display(), beside(*image_bytes, *disk_bytes), beside(*disk_bytes, *image_bytes))]
     PastEnd {
         device: PathBuf,
         /// How much of the image is known.

@@ -66,7 +66,7 @@ fn disk_full_of_leftovers_is_described_and_left_alone() {
         assert!(plan.partitions.iter().all(|part| part.fate == Fate::Goes));
         let text = plan.to_string();
         for line in [
-            "goes: partition 1 'boot', 16777216 bytes at byte 1048576, type Linux file system, ext4 file system 'boot' ",
+            "goes: partition 1 'boot', 16 MiB at byte 1048576, type Linux file system, ext4 file system 'boot' ",
             "goes: GPT ",
             "goes: ZFS pool member (1 of 4 labels)",
             "type Linux LVM, LVM physical volume",
@@ -139,7 +139,7 @@ fn refused_disk_is_described_too() {
     assert!(text.contains(&format!("Refused: {device} is read-only")) && !text.contains("1. "), "{text}");
     let small = LoopDisk::new(2 * MIB, 512, false);
     let refusals = planned(small.path()).unwrap().refusals;
-    assert!(refusals[0].ends_with("has 2097152 bytes, too few for any image"), "{refusals:?}");
+    assert!(refusals[0].ends_with("has only 2 MiB, too little for any image"), "{refusals:?}");
 }
 
 #[test]

@@ -58,8 +58,8 @@ Exit codes:
   255  with --request: not measured
 
 Examples:
-  landfall disk speed /dev/sdb                         # a whole disk that is not in use
-  landfall disk speed /var/lib/etcd/speed-test         # a file: the disk below a file system
+  landfall disk speed /dev/sdb                   # a disk that is not in use
+  landfall disk speed /var/lib/etcd/speed-test   # the disk below a file
   landfall disk speed --json /dev/sdb | jq .io_sync_duration_ms
   landfall disk speed --request request.json --json
 
@@ -189,7 +189,8 @@ fn say(error: &anyhow::Error) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template("measuring [{wide_bar}] {percent}% {pos}/{len} flushes, {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("measuring [{wide_bar}] {percent}% {pos}/{len} flushes, {eta} left")
+    {
         bar.set_style(style);
     }
     bar
@@ -211,8 +212,12 @@ fn table(speed: &DiskSpeed) -> String {
     for (number, writer) in speed.writers.iter().enumerate() {
         let WriterSpeed { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, writes, bytes, elapsed_ms } = writer;
         let columns: String = [p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| format!("{:>11}", ms(*ns))).concat();
-        text +=
-            &format!("writer {:<3}{columns}  {writes} writes, {bytes} bytes, {} s\n", number + 1, elapsed_ms / 1000);
+        text += &format!(
+            "writer {:<3}{columns}  {writes} writes, {}, {} s\n",
+            number + 1,
+            kernel::units::binary(*bytes),
+            elapsed_ms / 1000
+        );
     }
     if speed.failed_writers > 0 {
         text += &format!("{} writers failed; see the log\n", speed.failed_writers);

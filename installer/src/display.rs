@@ -3,7 +3,10 @@
 use api::{HostProgress, HostStage, Timestamp};
 use diskwrite::{Event, InstallError, NetworkPlace, Phase, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
-use kernel::units;
+use kernel::{
+    terminal::{BAR, COUNTER},
+    units,
+};
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
@@ -14,11 +17,6 @@ use std::{
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// Raised when an event or field changes its name or meaning, not for new ones.
 const SCHEMA: u32 = 1;
-/// With a known end.
-const BAR: &str =
-    "{msg} [{wide_bar}] {percent}% {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{prefix}";
-/// Without.
-const COUNTER: &str = "{msg} {binary_bytes} {binary_bytes_per_sec}{prefix}";
 /// For what is not counted.
 const WORDS: &str = "{msg}";
 
@@ -34,6 +32,17 @@ pub(crate) enum Style {
     Lines,
     /// Events on standard output, one per line.
     Json,
+}
+
+impl Style {
+    /// Whether it is a bar, for this process.
+    pub(crate) fn is_bar(self) -> bool {
+        match self {
+            Self::Auto => io::stderr().is_terminal(),
+            Self::Bar => true,
+            Self::Lines | Self::Json => false,
+        }
+    }
 }
 
 /// Where progress goes. Write errors are ignored: a reader that is gone must not stop a half-written disk.
@@ -61,6 +70,8 @@ enum Frame<'a> {
 pub(crate) struct Bar {
     bar: ProgressBar,
     template: &'static str,
+    /// Whether the image comes from a server.
+    is_fetched: bool,
 }
 
 /// Which lines are due.
@@ -74,24 +85,27 @@ pub(crate) struct Lines {
 impl Display {
     /// The display for this process, of an image on its way to a disk.
     pub(crate) fn new(style: Style) -> Self {
-        Self::named(style, "disk")
+        Self::named(style, "disk", false)
     }
 
-    /// The display for this process, where `name` is read.
-    pub(crate) fn named(style: Style, name: &str) -> Self {
+    /// The display for this process, where the file `name` is fetched.
+    pub(crate) fn of_download(name: &str) -> Self {
+        Self::named(Style::Auto, name, true)
+    }
+
+    fn named(style: Style, name: &str, is_fetched: bool) -> Self {
         let bar = || {
             let bar = ProgressBar::no_length();
             bar.set_message(name.to_owned());
-            Self::Bar(Bar { bar, template: "" })
+            Self::Bar(Bar { bar, template: "", is_fetched })
         };
         match style {
             Style::Json => {
                 print(&Frame::Schema { schema: SCHEMA });
                 Self::Json
             }
-            Style::Auto if io::stderr().is_terminal() => bar(),
-            Style::Bar => bar(),
-            Style::Auto | Style::Lines => Self::Lines(Lines { name: name.to_owned(), last: None }),
+            _ if style.is_bar() => bar(),
+            Style::Auto | Style::Bar | Style::Lines => Self::Lines(Lines { name: name.to_owned(), last: None }),
         }
     }
 
@@ -126,6 +140,11 @@ impl Display {
         }
     }
 
+    /// Whether people watch it, without a log.
+    pub(crate) fn is_bar(&self) -> bool {
+        matches!(self, Self::Bar(bar) if !bar.bar.is_hidden())
+    }
+
     /// Leaves the terminal as it was, for what is said next.
     pub(crate) fn close(&self) {
         if let Self::Bar(bar) = self {
@@ -151,7 +170,7 @@ impl Bar {
                 self.layout(WORDS);
             }
             Event::Progress { source_bytes_read, source_total, written_bytes, limit, .. } => {
-                self.bar.set_prefix(limit.map(limited_by).unwrap_or_default());
+                self.bar.set_prefix(limit.map(|limit| limited_by(limit, self.is_fetched)).unwrap_or_default());
                 match source_total {
                     Some(total) => {
                         self.bar.set_length(*total);
@@ -173,7 +192,8 @@ impl Bar {
             Event::CopyingNetwork { .. } | Event::AppendedNetwork { .. } => {
                 network(event).into_iter().for_each(|lines| self.bar.println(lines));
             }
-            Event::Started { .. } | Event::Retrying { .. } | Event::Finished { .. } => {}
+            Event::Started { source, .. } => self.is_fetched = is_url(source),
+            Event::Retrying { .. } | Event::Finished { .. } => {}
         }
     }
 
@@ -187,12 +207,17 @@ impl Bar {
     }
 }
 
-fn limited_by(stage: Stage) -> &'static str {
+fn limited_by(stage: Stage, is_fetched: bool) -> &'static str {
     match stage {
-        Stage::Source => ", waiting for the source",
-        Stage::Decode => ", waiting for the decoder",
-        Stage::Write => ", waiting for the disk",
+        Stage::Source if is_fetched => ", limited by the network",
+        Stage::Source => ", limited by the source",
+        Stage::Decode => ", limited by the decoder",
+        Stage::Write => ", limited by the disk",
     }
+}
+
+fn is_url(source: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| source.starts_with(scheme))
 }
 
 fn log(event: &Event) {
@@ -273,6 +298,16 @@ mod tests {
 
     fn progress(read: u64, total: Option<u64>, percent: Option<u8>) -> Event {
         Event::Progress { source_bytes_read: read, source_total: total, written_bytes: 0, percent, limit: None }
+    }
+
+    #[test]
+    fn a_bar_names_what_limits_it() {
+        assert_eq!(limited_by(Stage::Source, is_url("https://h/x.raw.xz")), ", limited by the network");
+        assert_eq!(limited_by(Stage::Source, is_url("/http/x.raw")), ", limited by the source");
+        assert_eq!(limited_by(Stage::Write, true), ", limited by the disk");
+        for template in [BAR, COUNTER, WORDS] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
     }
 
     #[test]

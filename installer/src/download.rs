@@ -2,12 +2,12 @@
 //! (docs/compatibility.md#coreos-installer-commands).
 
 use crate::cli::values::FetchRetries;
-use crate::display::{Display, Style};
+use crate::display::Display;
 use crate::streams::{self, Metadata, STREAM_BASE_URL, StreamError};
 use anyhow::{Context, anyhow, bail};
 use api::http::{HttpConfig, public_url};
 use diskwrite::{
-    Copy, CopyError, DecodeError, Event, InstallOptions, Packing, Signature, SignatureAt, Source, SourceError, Trust,
+    Copy, CopyError, DecodeError, InstallOptions, Packing, Signature, SignatureAt, Source, SourceError, Trust,
     VerifyError,
 };
 use kernel::Cancel;
@@ -23,6 +23,10 @@ const PACKED: [&str; 2] = [".gz", ".xz"];
 const ARCHIVES: [&str; 2] = [".tar.gz", ".tar.xz"];
 /// The file of an image that is named by its URL.
 const DISK: &str = "disk";
+
+/// Groups of options in the help.
+const SERVER: &str = "Server";
+const VERIFY: &str = "Verification";
 
 /// Fetch an image that CoreOS systems are installed from
 ///
@@ -52,25 +56,25 @@ pub struct Download {
     #[arg(short, long)]
     decompress: bool,
     /// Accept an image without a signature; a bad signature is always refused
-    #[arg(long)]
+    #[arg(help_heading = VERIFY, long)]
     insecure: bool,
     /// Base URL of the streams' metadata [default: Fedora's server]
-    #[arg(long, value_name = "URL", value_parser = url)]
+    #[arg(help_heading = SERVER, long, value_name = "URL", value_parser = url)]
     stream_base_url: Option<String>,
     /// How often to retry a server that does not answer, or 'infinite'
-    #[arg(long, value_name = "N", default_value_t)]
+    #[arg(help_heading = SERVER, long, value_name = "N", default_value_t)]
     fetch_retries: FetchRetries,
     /// PEM bundle trusted for https in addition to the system's roots
-    #[arg(long, value_name = "PATH")]
+    #[arg(help_heading = SERVER, long, value_name = "PATH")]
     cacert: Option<PathBuf>,
     /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
-    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
+    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log (-v) shows the signing key's owner and
     /// fingerprint.
-    #[arg(long, value_name = "PATH")]
+    #[arg(help_heading = VERIFY, long, value_name = "PATH")]
     keyring: Vec<PathBuf>,
     /// Trust only the keys of --keyring
-    #[arg(long, requires = "keyring")]
+    #[arg(help_heading = VERIFY, long, requires = "keyring")]
     keyring_only: bool,
 }
 
@@ -211,14 +215,8 @@ impl Download {
         };
         unsigned();
         let file = File::create(path).with_context(|| format!("opening {}", path.display()))?;
-        let mut display = Display::named(Style::Auto, &image.name);
-        let source_total = copy.total();
-        let result = copy.write(Some(&file), &mut |source_bytes_read| {
-            let percent = source_total
-                .and_then(|total| u8::try_from(u128::from(source_bytes_read) * 100 / u128::from(total.max(1))).ok());
-            let limit = None;
-            display.show(&Event::Progress { source_bytes_read, source_total, written_bytes: 0, percent, limit });
-        });
+        let mut display = Display::of_download(&image.name);
+        let result = copy.write(Some(&file), &mut |event| display.show(event));
         display.close();
         result.map(drop).map_err(|error| {
             // It is useless, but looks like an image.

@@ -50,7 +50,7 @@ pub(crate) enum IgnitionSourceError {
         source: io::Error,
     },
     /// Not a config, from the size of it.
-    #[error("the Ignition config from {name} has more than {MAX_BYTES} bytes")]
+    #[error("the Ignition config from {name} has more than {}", kernel::units::binary(MAX_BYTES))]
     Size { name: String },
     #[error("specified file is not a valid Ignition JSON config or Butane YAML config")]
     Form,

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use diskwrite::wipe::{self, Level, WipeOptions, WipePlan, WipeProgress, Wiped};
 use indicatif::{ProgressBar, ProgressStyle};
-use kernel::Cancel;
+use kernel::{Cancel, units::binary};
 use serde::Serialize;
 use std::{
     io::{self, IsTerminal, Write},
@@ -36,12 +36,12 @@ Exit codes:
   2  wrong usage
 
 Examples:
-  landfall wipe --dry-run /dev/sdb                   # what is on it, and what would be erased
-  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2   # to reuse the disk
-  landfall wipe --release --dry-run /dev/sdb         # which volumes and arrays are active on it, and what uses them
-  landfall wipe --release /dev/sdb                   # free a disk of an old server
+  landfall wipe --dry-run /dev/sdb                     # what would be erased
+  landfall wipe /dev/disk/by-id/wwn-0x5000c500a1b2     # to reuse the disk
+  landfall wipe --release --dry-run /dev/sdb           # what uses it
+  landfall wipe --release /dev/sdb                     # an old server's disk
   landfall wipe --level zero --verify /dev/sdb
-  landfall wipe --level secure --allow-weaker nvme0n1   # by the disk's own command, else zeros
+  landfall wipe --level secure --allow-weaker nvme0n1   # else zeros
   landfall wipe --level discard --allow-weaker --json /dev/sdb | jq .rungs")]
 pub struct Wipe {
     /// A whole disk: its path, name, link, WWN or serial number
@@ -139,8 +139,9 @@ fn report(wiped: &Wiped, asked: Level) -> String {
     }
     for span in &wiped.unreadable {
         text += &format!(
-            "Warning: {} bytes at byte {} cannot be read; their contents are unknown\n",
-            span.len, span.offset
+            "Warning: {} at byte {} cannot be read; the contents are unknown\n",
+            binary(span.len),
+            span.offset
         );
     }
     text
@@ -148,8 +149,7 @@ fn report(wiped: &Wiped, asked: Level) -> String {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::no_length();
-    let template = "{msg} [{wide_bar}] {percent}% {bytes}/{total_bytes}, {bytes_per_sec}, {eta}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
+    if let Ok(style) = ProgressStyle::with_template(kernel::terminal::BAR) {
         bar.set_style(style);
     }
     bar
@@ -191,7 +191,7 @@ mod tests {
 /dev/loop9 is wiped, level signatures, WEAKER than the requested level discard
   discard: REFUSED: not supported
   signatures: none is left
-Warning: 1024 bytes at byte 512 cannot be read; their contents are unknown
+Warning: 1 KiB at byte 512 cannot be read; the contents are unknown
 ";
         assert_eq!(report(&wiped, Level::Discard), expected);
         wiped.rungs = vec![Rung { level: Level::Signatures, outcome: done(2) }];

@@ -19,7 +19,8 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"Examples:
   landfall inventory --pretty | less
-  landfall inventory | jq '.disks[] | {path, size_bytes, why: .installation_eligibility.not_eligible_reasons}'
+  landfall inventory | jq '.disks[] | {path, size_bytes,
+    why: .installation_eligibility.not_eligible_reasons}'
   landfall inventory --host-id
   landfall inventory --root ./captured-machine --pretty"#)]
 pub struct Inventory {

@@ -34,6 +34,7 @@ pub mod smbios;
 mod testing;
 mod vendor;
 
+pub use disks::disk_nodes;
 pub use gpu::{GpuFilter, GpuFilterError};
 pub use limit::Limits;
 pub use root::{Root, RootError};

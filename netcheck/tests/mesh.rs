@@ -481,7 +481,7 @@ struct Program {
 #[test]
 fn the_command_prints_the_report_on_one_line() {
     if testkit::net::is_inside() {
-        let arguments = ["netcheck", "mesh", "--request", "-", "--interface", "ens3", "--count", "2"];
+        let arguments = ["netcheck", "mesh", "--json", "--request", "-", "--interface", "ens3", "--count", "2"];
         Program::parse_from(arguments).netcheck.run().unwrap();
         return;
     }

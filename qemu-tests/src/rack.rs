@@ -15,6 +15,7 @@ use api::{
     Secret,
 };
 use serde_json::json;
+use service_stub::control::culprit;
 use sha2::{Digest, Sha256};
 use std::{
     io,
@@ -66,6 +67,8 @@ pub struct RackConfig {
     pub control_plane: Option<PathBuf>,
     /// The ISO comes before the disk in the firmware's order.
     pub iso_first: bool,
+    /// Each machine has the port that [`Vm::shell`] needs.
+    pub shell: bool,
 }
 
 impl RackConfig {
@@ -86,6 +89,7 @@ impl RackConfig {
             masters: hosts,
             control_plane: None,
             iso_first: false,
+            shell: false,
         }
     }
 }
@@ -277,7 +281,7 @@ impl Rack {
                 sector_bytes: self.config.sector_bytes,
                 bus: self.config.bus,
             };
-            let vm = Vm::builder(&self.config.run, node_name(index))
+            let builder = Vm::builder(&self.config.run, node_name(index))
                 .arch(self.config.arch)
                 .memory_mib(self.config.memory_mib)
                 .firmware(self.config.firmware)
@@ -285,9 +289,9 @@ impl Rack {
                 .disk(disk)
                 .iso(&self.iso)
                 .iso_first(self.config.iso_first)
-                .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]))
-                .start()?;
-            self.vms.push(vm);
+                .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]));
+            let builder = if self.config.shell { builder.shell() } else { builder };
+            self.vms.push(builder.start()?);
         }
         Ok(())
     }
@@ -366,11 +370,12 @@ impl Rack {
             self.check()?;
             let views = self.views()?;
             (self.observer)(&views)?;
-            if let Some(failed) = views.iter().find(|view| matches!(view.state.as_str(), "error" | "cancelled")) {
+            let failed = views.iter().filter(|view| matches!(view.state.as_str(), "error" | "cancelled"));
+            if let Some(failed) = failed.min_by_key(|view| view.urgency) {
                 return Err(RackError::Host {
                     host: failed.name.clone(),
                     state: failed.state.clone(),
-                    info: failed.info.clone(),
+                    info: failed.reason.clone(),
                     stage: failed.stage_text(),
                     logs: self.logs.clone(),
                 });
@@ -422,7 +427,9 @@ impl Rack {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                let seen = format!("    {}: {}\n{}", cluster.status, cluster.status_info, cluster.validations_info);
+                let record = serde_json::to_value(&cluster).unwrap_or_default();
+                let mut seen = format!("    {}: {}", cluster.status, cluster.status_info);
+                culprit::lines(&record, |_| Vec::new()).iter().for_each(|line| seen.push_str(&format!("\n  {line}")));
                 return Err(RackError::Limit {
                     what: "the cluster ready".into(),
                     limit,
@@ -448,8 +455,10 @@ impl Rack {
         loop {
             self.check()?;
             let hosts = self.hosts()?;
-            let failed =
-                hosts.iter().enumerate().find(|(_, host)| matches!(host.status.as_str(), "error" | "cancelled"));
+            let failed = hosts.iter().enumerate();
+            let failed = failed
+                .filter(|(_, host)| matches!(host.status.as_str(), "error" | "cancelled"))
+                .min_by_key(|(_, host)| HostView::new(host, hosts.len()).urgency);
             if let Some((index, host)) = failed.filter(|(_, host)| host.logs_info == "completed") {
                 let stored = ["state", "logs", &self.cluster.to_string(), &host.id.to_string(), "logs.tar.gz"];
                 let path = self.logs.join(format!("{}-logs.tar.gz", node_name_of(index)));
@@ -543,7 +552,7 @@ fn cluster_params(config: &RackConfig) -> ClusterCreateParams {
 
 fn lines(views: &[HostView]) -> String {
     let line = |view: &HostView| {
-        format!("    {}: {} ({}) {} {}", view.name, view.state, view.info, view.stage_text(), view.links_text())
+        format!("    {}: {} ({}) {} {}", view.name, view.state, view.reason, view.stage_text(), view.links_text())
     };
     if views.is_empty() {
         "    no host registered".to_owned()

@@ -1,6 +1,10 @@
 //! Tables for a terminal, and the lines that replace them elsewhere.
 
 use crate::view::HostView;
+use service_stub::control::{
+    culprit::Urgency,
+    table::{Column, Table},
+};
 use std::{collections::BTreeMap, fmt::Write as _, io, time::Duration};
 
 /// Columns of equal text width, two spaces between them.
@@ -16,24 +20,35 @@ pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// The hosts, one row each under a heading.
-pub fn hosts(views: &[HostView]) -> Vec<String> {
-    let heading = ["HOST", "MAC", "ADDRESS", "STATE", "DONE", "LINKS", "STAGE"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+/// The hosts, one row each under a heading: those that failed first.
+pub fn hosts(views: &[HostView], width: Option<usize>) -> String {
+    let mut table = Table::new(&[
+        ("HOST", Column::Name),
+        ("MAC", Column::Detail(4)),
+        ("ADDRESS", Column::Detail(3)),
+        ("STATE", Column::State),
+        ("DONE", Column::Detail(1)),
+        ("LINKS", Column::Detail(2)),
+        ("REASON", Column::Reason),
+    ]);
+    let mut views: Vec<&HostView> = views.iter().collect();
+    views.sort_by_key(|view| view.urgency);
     for view in views {
-        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
-        rows.push(vec![
+        table.row([
             view.name.clone(),
-            or_dash(&view.mac),
-            or_dash(&view.address),
+            view.mac.clone(),
+            view.address.clone(),
             view.state.clone(),
-            format!("{:3}%", view.percent),
+            format!("{} %", view.percent),
             view.links_text(),
-            view.stage_text(),
+            view.reason.clone(),
         ]);
     }
-    columns(&rows)
+    table.text(width)
 }
+
+/// As wide as a time and its gap.
+const INDENT: &str = "       ";
 
 /// Minutes and seconds.
 pub fn clock(elapsed: Duration) -> String {
@@ -44,15 +59,16 @@ pub fn clock(elapsed: Duration) -> String {
 #[derive(Debug)]
 pub struct Live {
     terminal: bool,
+    width: Option<usize>,
     /// Lines on the screen that the next picture replaces.
     drawn: usize,
     known: BTreeMap<String, String>,
 }
 
 impl Live {
-    /// For a terminal, or for a file.
-    pub fn new(terminal: bool) -> Self {
-        Self { terminal, drawn: 0, known: BTreeMap::new() }
+    /// For a terminal of that width, or for a file.
+    pub fn new(terminal: bool, width: Option<usize>) -> Self {
+        Self { terminal, width, drawn: 0, known: BTreeMap::new() }
     }
 
     /// Shows `views` under `title`.
@@ -84,13 +100,13 @@ impl Live {
     fn picture(&mut self, title: &str, elapsed: Duration, views: &[HostView]) -> String {
         // Without line wrapping, so that one line here is one line there.
         let mut text = format!("{}\x1b[?7l", self.back());
-        let lines = hosts(views);
+        let lines = hosts(views, self.width.map(|width| width.saturating_sub(INDENT.len())));
         let _ = writeln!(text, "{:>5}  {title}", clock(elapsed));
-        lines.iter().for_each(|line| {
-            let _ = writeln!(text, "       {line}");
+        lines.lines().for_each(|line| {
+            let _ = writeln!(text, "{INDENT}{line}");
         });
         text.push_str("\x1b[?7h");
-        self.drawn = lines.len() + 1;
+        self.drawn = lines.lines().count() + 1;
         text
     }
 
@@ -99,6 +115,7 @@ impl Live {
         for view in views {
             // Percentages in steps, to keep the log short.
             let stage = match (view.stage, view.written()) {
+                _ if view.urgency != Urgency::Well => view.reason.clone(),
                 (Some(stage), Some(percent)) => format!("{} {}%", stage.as_str(), percent / 25 * 25),
                 _ => view.stage_text(),
             };
@@ -126,6 +143,7 @@ mod tests {
             state: "installing-in-progress".into(),
             stage: Some(HostStage::WritingImageToDisk),
             detail: "55%".into(),
+            reason: "Writing image to disk: 55%".into(),
             percent: 40,
             reachable: 1,
             peers: 1,
@@ -137,18 +155,39 @@ mod tests {
     #[test]
     fn columns_line_up() {
         assert_eq!(
-            hosts(&views()),
-            [
-                "HOST    MAC                ADDRESS    STATE                   DONE  LINKS  STAGE",
-                "node-0  52:54:00:00:00:01  10.0.2.15  installing-in-progress   40%  1/1    Writing image to disk 55%",
-                "node-1  -                  -          known                     0%  0/1",
-            ]
+            hosts(&views(), None),
+            "HOST    MAC                ADDRESS    STATE                   DONE  LINKS  REASON\n\
+             node-0  52:54:00:00:00:01  10.0.2.15  installing-in-progress  40 %  1/1    Writing image to disk: 55%\n\
+             node-1  -                  -          known                   0 %   0/1    -\n"
         );
     }
 
     #[test]
+    fn what_failed_is_first_and_keeps_its_reason() {
+        let mut views = views();
+        views.push(HostView {
+            name: "node-2".into(),
+            mac: "52:54:00:00:00:03".into(),
+            address: "10.0.2.17".into(),
+            state: "error".into(),
+            reason: "Failed - the image is for disks with sectors of 4096 bytes, this one has 512".into(),
+            urgency: Urgency::Failed,
+            ..HostView::default()
+        });
+        for width in [80, 60] {
+            let text = hosts(&views, Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let first = text.lines().nth(1).unwrap();
+            assert!(
+                first.starts_with("node-2") && first.contains("error  ") && first.contains("Failed - the"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
     fn a_terminal_is_redrawn_in_place() {
-        let (mut live, mut out) = (Live::new(true), Vec::new());
+        let (mut live, mut out) = (Live::new(true, None), Vec::new());
         live.show(&mut out, "installing", Duration::from_secs(61), &views()).unwrap();
         assert!(out.starts_with(b"\x1b[?7l 1:01  installing\n"));
         out.clear();
@@ -161,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_file_gets_changes_only() {
-        let (mut live, mut out) = (Live::new(false), Vec::new());
+        let (mut live, mut out) = (Live::new(false, None), Vec::new());
         let mut views = views();
         live.show(&mut out, "", Duration::from_secs(5), &views).unwrap();
         assert_eq!(

@@ -1,6 +1,7 @@
 //! What the service's record of a host says, as a row for people.
 
 use api::{ConnectivityReport, Host, HostStage, Inventory, Mac};
+use service_stub::control::culprit::{self, Urgency};
 
 /// One host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,8 +13,9 @@ pub struct HostView {
     /// First IPv4 address, without prefix.
     pub address: String,
     pub state: String,
-    /// State, for people.
-    pub info: String,
+    /// Why it is not further.
+    pub reason: String,
+    pub urgency: Urgency,
     /// Stage of an installation.
     pub stage: Option<HostStage>,
     /// Detail of the stage: a percentage while the image is written.
@@ -34,6 +36,7 @@ impl HostView {
         let answers =
             |peer: &&api::ConnectivityRemoteHost| peer.l3_connectivity.iter().flatten().any(|l3| l3.successful);
         let progress = host.progress.clone().unwrap_or_default();
+        let record = serde_json::to_value(host).unwrap_or_default();
         let first = |names: [&str; 3]| names.into_iter().find(|name| !name.is_empty()).unwrap_or_default().to_owned();
         Self {
             name: first([&host.requested_hostname, &inventory.hostname, &host.id.to_string()]),
@@ -42,7 +45,8 @@ impl HostView {
                 .and_then(|nic| Some(nic.ipv4_addresses.first()?.split('/').next()?.to_owned()))
                 .unwrap_or_default(),
             state: host.status.clone(),
-            info: host.status_info.clone(),
+            reason: culprit::reason(&record),
+            urgency: culprit::urgency(&record),
             stage: progress.current_stage,
             detail: progress.progress_info,
             percent: progress.installation_percentage,
@@ -109,6 +113,14 @@ mod tests {
         host.requested_hostname = "node-0".into();
         assert_eq!(HostView::new(&host, 1).name, "node-0");
         assert_eq!(HostView::new(&host, 1).links_text(), "-");
+    }
+
+    #[test]
+    fn a_row_tells_why_a_host_is_not_ready() {
+        let checks = json!({"network": [{"id": "ntp-synced", "status": "failure", "message": "No time"}]});
+        let unfit = Host { status: "insufficient".into(), validations_info: checks.to_string(), ..host() };
+        let view = HostView::new(&unfit, 3);
+        assert_eq!((view.reason.as_str(), view.urgency), ("No time", Urgency::Unfit));
     }
 
     #[test]

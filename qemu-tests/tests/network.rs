@@ -61,7 +61,7 @@ fn asked(id: &str, mac: &str, addresses: &[&str]) -> Value {
 /// What the check says from `host`.
 fn mesh(facts: &mut Facts, host: &str, asked: &[Value], options: &str) -> Value {
     let request = Value::from(asked);
-    let script = format!("ip netns exec {host} landfall netcheck mesh {options} <<'E'\n{request}\nE");
+    let script = format!("ip netns exec {host} landfall netcheck mesh --json {options} <<'E'\n{request}\nE");
     serde_json::from_str(&run(facts, &script)).unwrap()
 }
 
@@ -344,7 +344,7 @@ fn measure(facts: &mut Facts, netem: &str, delay_ms: f64, loss: f64) {
         tc a qdisc add dev ens3.100 clsact
         watch a ens3.100 ingress protocol ip flower ip_proto icmp src_ip {B4} action pass
         ip netns exec a ping -q -c {ECHOES} -i 0.02 -W 3 10.0.100.22 >/run/ping &
-        ip netns exec a landfall netcheck mesh --count {ECHOES} --interval-ms 20 <<'E'\n{request}\nE\n\
+        ip netns exec a landfall netcheck mesh --json --count {ECHOES} --interval-ms 20 <<'E'\n{request}\nE\n\
         wait; cat /run/ping"
     );
     let said = run(facts, &script);

@@ -8,7 +8,11 @@
 mod common;
 
 use api::{ClusterId, Host, InfraEnvCreateParams, Mac, Secret};
-use common::{LIMIT, finish_installation, ok, start_installation, turn};
+use common::{
+    LIMIT,
+    console::{self, press, text, type_in},
+    finish_installation, ok, start_installation, turn,
+};
 use qemu_tests::{
     arch::Arch,
     images::{Compression, Drivers, LiveIso, SectorSize, System, live_iso},
@@ -41,8 +45,6 @@ use std::{
 };
 
 const MACS: [Mac; 2] = [Mac([0x52, 0x54, 0, 0x4c, 0x47, 0]), Mac([0x52, 0x54, 0, 0x4c, 0x47, 1])];
-/// Of one script in a machine.
-const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Where a machine gets its live system from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,10 +219,6 @@ fn iso(dir: &Path) -> PathBuf {
     full
 }
 
-fn text(shell: &mut Shell, script: &str) -> String {
-    String::from_utf8_lossy(&ok(shell.run(script, SCRIPT_LIMIT))).into_owned()
-}
-
 /// Boots, waits for the host, looks inside; the row of the table.
 fn boot(iso: &Path, boot: Boot) -> Vec<String> {
     let mut site = Site::new(iso, boot);
@@ -384,11 +382,59 @@ fn a_machine_installs_itself_from_the_baked_iso() {
     let image = ok(media::os_image(SectorSize::B512, Compression::Raw, Drivers::Cloud));
     let mut config = RackConfig::new("systemd-live-baked", 1, baked(dir.path()), image);
     config.memory_mib = 1536;
+    config.shell = true;
     let mut rack = ok(Rack::start(config, common::changes()));
     ok(rack.power_on());
     ok(rack.discover(LIMIT));
     println!("registered {:.0} s after power-on", rack.vms()[0].uptime().as_secs_f64());
+    check_console(&mut rack.vms()[0]);
     start_installation(&mut rack);
     finish_installation(&mut rack);
     println!("installed {:.0} s after power-on", rack.vms()[0].uptime().as_secs_f64());
+}
+
+/// The status is on the first screen, and its form changes the network: what is not kept is taken back, what is kept stays.
+fn check_console(vm: &mut Vm) {
+    let mut shell = ok(vm.shell(LIMIT));
+    println!("{}", console::wait_for(&mut shell, &["Landfall", "this host is registered", "n network", "10.0.2."]));
+    let addresses = "ip -4 -br addr show scope global";
+    let before = text(&mut shell, addresses);
+    let profiles = "ls -A /etc/NetworkManager/system-connections 2>/dev/null || :";
+    let profiles_before = text(&mut shell, profiles);
+    let fill = |vm: &mut Vm, shell: &mut Shell, address: &str| {
+        press(vm, &["n"]);
+        console::wait_for(shell, &["Network of one interface", "< DHCP >"]);
+        press(vm, &["down", "down", "right", "down"]);
+        type_in(vm, address);
+        press(vm, &["down"]);
+        type_in(vm, &uplink::HOST.to_string());
+        println!("{}", console::wait_for(shell, &["< static >", address]));
+        press(vm, &["ret"]);
+        println!("{}", console::wait_for(shell, &[".nmconnection", "method=manual"]));
+        press(vm, &["ret"]);
+        println!("{}", console::wait_for(shell, &["taken back in", address]));
+        assert!(text(shell, addresses).contains(address));
+    };
+    fill(vm, &mut shell, "10.0.2.201/24");
+    press(vm, &["esc"]);
+    console::wait_for(&mut shell, &["n network", "as it was"]);
+    // DHCP begins again.
+    let began = Instant::now();
+    while text(&mut shell, addresses) != before {
+        assert!(began.elapsed() < LIMIT, "{} and not {before}", text(&mut shell, addresses));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(text(&mut shell, profiles), profiles_before, "nothing is left of it");
+
+    // The address that DHCP gave it: the agent's connections go on.
+    let own = before.split_whitespace().last().unwrap();
+    fill(vm, &mut shell, own);
+    press(vm, &["k"]);
+    console::wait_for(&mut shell, &["n network", "kept"]);
+    assert!(text(&mut shell, "ip -4 addr show scope global").contains("valid_lft forever"), "DHCP's ends");
+    let manager = "org.freedesktop.NetworkManager /org/freedesktop/NetworkManager org.freedesktop.NetworkManager";
+    let checkpoints = text(&mut shell, &format!("busctl get-property {manager} Checkpoints"));
+    assert_eq!(checkpoints.trim(), "ao 0", "it would be taken back");
+    let failed = text(&mut shell, "systemctl list-units --failed --plain --no-legend");
+    assert_eq!(failed, "", "failed units");
 }

@@ -45,7 +45,8 @@ impl Image {
 #[command(after_help = "\
 Examples:
   landfall image oci --output landfall-agent.oci.tar
-  skopeo copy oci-archive:landfall-agent.oci.tar docker://registry.example.com/landfall-agent:1.0
+  skopeo copy oci-archive:landfall-agent.oci.tar \\
+    docker://registry.example.com/landfall-agent:1.0
   podman load -i landfall-agent.oci.tar
   landfall image oci --for serve --output landfall-serve.oci.tar")]
 struct Oci {
@@ -108,7 +109,8 @@ impl Oci {
             serde_json::json!({"schema": 1, "digest": digest, "architecture": architecture, "layer_bytes": layer_bytes})
                 .to_string()
         } else {
-            format!("{}: {} for {architecture}, {layer_bytes} bytes, {digest}", self.output.display(), image.reference)
+            let size = kernel::units::binary(layer_bytes);
+            format!("{}: {} for {architecture}, {size}, {digest}", self.output.display(), image.reference)
         };
         writeln!(stdout(), "{line}").context("cannot write to standard output")
     }

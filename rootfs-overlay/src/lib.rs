@@ -20,6 +20,7 @@ mod oci;
 mod output;
 mod overlay_cli;
 mod patched;
+mod progress;
 #[cfg(test)]
 mod testing;
 

@@ -1,6 +1,7 @@
 //! Writes a changed image: in place, to a new file, or to standard output. Unchanged bytes are copied inside the kernel.
 
 use crate::patched::Patch;
+use crate::progress::Progress;
 use kernel::order;
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom};
@@ -69,8 +70,10 @@ impl Output {
             Self::NewFile(path) => {
                 let mut unfinished = Unfinished::create(path)?;
                 let mut source = image;
+                // Of a drive, which has no length as a file, too.
+                let len = source.seek(SeekFrom::End(0)).map_err(OutputError::Copy)?;
                 source.seek(SeekFrom::Start(0)).map_err(OutputError::Copy)?;
-                io::copy(&mut source, unfinished.file()).map_err(OutputError::Copy)?;
+                Progress::of(len).copy(image, len, unfinished.file()).map_err(OutputError::Copy)?;
                 apply(unfinished.file(), &patches)?;
                 unfinished.finish()
             }

@@ -29,10 +29,11 @@ COPY overlay/ /
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall image overlay --format directory -o overlay.d/90landfall      # cosa: src/config/overlay.d
-  landfall image overlay --format oci-layer -o landfall.tar.gz           # a layer for any image builder
+  landfall image overlay --format directory -o overlay.d/90landfall   # cosa
+  landfall image overlay --format oci-layer -o landfall.tar.gz
   landfall image overlay --format containerfile -o build && podman build build
-  landfall image overlay --format ignition --url https://service.example.com --infra-env-id 5a1e… -o landfall.ign")]
+  landfall image overlay --format ignition --url https://service.example.com \\
+    --infra-env-id 5a1e… -o landfall.ign")]
 pub(crate) struct Overlay {
     /// Format
     #[arg(long, value_enum)]

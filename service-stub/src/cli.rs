@@ -35,16 +35,19 @@ const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 
 const AFTER_HELP: &str = "\
 Examples:
-  One rack, our own ISO, one image, on a network where any client may do everything:
-    landfall serve --state-dir /var/lib/landfall --listen 0.0.0.0:8090 --url http://10.0.0.5:8090 \\
-        --iso landfall-live.iso --image os-metal.x86_64.raw.gz
+  One rack, our own ISO, one image, where any client may do everything:
+    landfall serve --state-dir /var/lib/landfall --listen 0.0.0.0:8090 \\
+      --url http://10.0.0.5:8090 --iso landfall-live.iso \\
+      --image os-metal.x86_64.raw.gz
 
   A distribution's ISO, which doesn't contain the agent:
-    landfall serve --state-dir ./state --auth local --iso live.x86_64.iso --deliver-agent --image os.raw.xz
+    landfall serve --state-dir ./state --auth local --iso live.x86_64.iso \\
+      --deliver-agent --image os.raw.xz
 
   Clusters with a control plane, from files that openshift-install created:
     openshift-install create ignition-configs --dir ./rack
-    landfall serve --state-dir ./state --auth local --iso live.iso --image os.raw.gz --cluster-files ./rack
+    landfall serve --state-dir ./state --auth local --iso live.iso \\
+      --image os.raw.gz --cluster-files ./rack
 
   State tables of hosts and clusters:
     landfall serve states
@@ -56,16 +59,19 @@ Examples:
     landfall serve --state-dir \"$(mktemp -d)\" --listen 127.0.0.1:0
 
   Reachable from other machines, with tokens:
-    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local
+    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz \\
+      --auth local
     landfall serve token --state-dir ./state --expires 8h
 
   On one of the rack's own hosts, started from the live ISO:
     landfall serve --rendezvous /etc/landfall/rendezvous --check
-    landfall serve --rendezvous /etc/landfall/rendezvous --state-dir /var/lib/landfall/service --image os.raw.gz \\
-        --listen 0.0.0.0:8090
+    landfall serve --rendezvous /etc/landfall/rendezvous \\
+      --state-dir /var/lib/landfall/service --image os.raw.gz \\
+      --listen 0.0.0.0:8090
 
   With HTTPS and a certificate that the hosts trust:
-    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz --auth local --tls self-signed
+    landfall serve --state-dir ./state --iso live.iso --image os.raw.xz \\
+      --auth local --tls self-signed
 
 Without --auth local any client that reaches the port may do everything, so it listens on this machine only: use --listen on a \
 management network only.";
@@ -360,6 +366,9 @@ impl Serve {
             }
         }
         let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
+        for fault in media_probe::agent_faults(&self.isos, &self.agent_binaries, self.deliver_agent) {
+            tracing::warn!("{fault}");
+        }
         let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
         let listen = |at| {
             server::listen(at).map_err(|error| match error.kind() {

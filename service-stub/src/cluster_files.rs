@@ -20,7 +20,7 @@ pub enum ClusterFilesError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     /// Larger than any such file.
-    #[error("{} is larger than {MAX_BYTES} bytes", path.display())]
+    #[error("{} is larger than {}", path.display(), kernel::units::binary(MAX_BYTES))]
     TooLarge { path: PathBuf },
     /// A required file is missing.
     #[error("{} is missing: a control plane needs {}", path.display(), REQUIRED.join(", "))]

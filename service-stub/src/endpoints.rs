@@ -275,7 +275,6 @@ mod tests {
             Refusal::Request(status, _) | Refusal::Application(status, _) => status,
         };
         assert_eq!(status(Method::GET, "/v2/nothing"), StatusCode::NOT_FOUND);
-        assert_eq!(status(Method::GET, "/v2/clusters/"), StatusCode::NOT_FOUND);
         let put = refuse(&Method::PUT, &format!("{}/v2/infra-envs", api::API_PATH));
         let message = "method PUT is not allowed, but [GET,POST] are".to_owned();
         assert_eq!(put, Refusal::Request(StatusCode::METHOD_NOT_ALLOWED, message));

@@ -1,9 +1,10 @@
 //! Whether a file is an image for a disk, as far as its start says.
 
+use rootfs_overlay::bake::{iso::IsoFile, program::Program};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Of packed images; what is inside is checked when it is written.
@@ -22,6 +23,27 @@ pub(crate) fn fault(path: &Path) -> io::Result<Option<&'static str>> {
 
 pub(crate) fn is_iso(path: &Path) -> io::Result<bool> {
     Ok(has(&start(path)?, ISO))
+}
+
+/// What will keep hosts from an agent that starts there.
+pub(crate) fn agent_faults(isos: &[PathBuf], programs: &[PathBuf], is_delivered: bool) -> Vec<String> {
+    if is_delivered {
+        let default = [rootfs_overlay::program_for_images()];
+        let programs = if programs.is_empty() { &default } else { programs };
+        let fault = |path: &PathBuf| {
+            let what = Program::parse(fs::read(path).ok()?).err()?;
+            Some(format!("hosts get {}, but {what}: --agent-binary names another program", path.display()))
+        };
+        return programs.iter().filter_map(fault).collect();
+    }
+    let lacks = |path: &&PathBuf| IsoFile::open(path).is_ok_and(|iso| iso.manifest().is_none());
+    let fault = |path: &PathBuf| {
+        format!(
+            "{} was not made by `landfall iso bake`: its hosts register only if its system has the agent; --deliver-agent delivers it",
+            path.display()
+        )
+    };
+    isos.iter().filter(lacks).map(fault).collect()
 }
 
 fn start(path: &Path) -> io::Result<Vec<u8>> {
@@ -53,6 +75,16 @@ fn judge(start: &[u8]) -> Option<&'static str> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_program_that_does_not_start_on_hosts_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("agent");
+        fs::write(&script, "#!/bin/sh").unwrap();
+        let faults = agent_faults(&[], std::slice::from_ref(&script), true);
+        assert!(faults.len() == 1 && faults[0].contains("--agent-binary"), "{faults:?}");
+        assert!(agent_faults(&[], &[script], false).is_empty());
+    }
 
     #[test]
     fn images_differ_from_other_files() {

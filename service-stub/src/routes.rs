@@ -102,13 +102,41 @@ pub fn router(service: Arc<Service>) -> Router {
     for route in ROUTES {
         all = all.route(&format!("{}{}", route.base, route.path), (route.make)());
     }
-    all.merge(page::routes())
+    let all = all
+        .merge(page::routes())
         .route_layer(middleware::from_fn_with_state(service.clone(), auth::check::authorize))
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(middleware::from_fn_with_state(service.clone(), admit))
         .layer(middleware::from_fn_with_state(service.clone(), finish))
-        .with_state(service)
+        .with_state(service);
+    // Around a router that finds nothing itself: layers of the one that finds routes would come too late.
+    Router::new().fallback_service(all).layer(middleware::map_request(|mut request: Request| async {
+        if let Some(uri) = without_empty_parts(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        request
+    }))
+}
+
+/// The address without those slashes of the API's path that do not count, if it has any (docs/compatibility.md#rest-api).
+fn without_empty_parts(uri: &Uri) -> Option<Uri> {
+    let path = uri.path().strip_prefix(api::API_PATH)?;
+    if !path.starts_with('/') || !path.contains("//") && !path.ends_with('/') {
+        return None;
+    }
+    let mut target = api::API_PATH.to_owned();
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        target.push('/');
+        target.push_str(part);
+    }
+    if let Some(query) = uri.query() {
+        target.push('?');
+        target.push_str(query);
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(target.parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// The outermost layer: delays an answer until the request's body is read.
@@ -238,6 +266,22 @@ async fn handle(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slashes_that_repeat_or_end_the_apis_path_do_not_count() {
+        let cleaned = |text: &str| without_empty_parts(&text.parse().unwrap()).map(|uri| uri.to_string());
+        for (given, clean) in [
+            ("/api/assisted-install/v2/clusters/", "/api/assisted-install/v2/clusters"),
+            ("/api/assisted-install//v2//clusters///?a=b//c/", "/api/assisted-install/v2/clusters?a=b//c/"),
+            ("http://h:1/api/assisted-install/v2/clusters/", "http://h:1/api/assisted-install/v2/clusters"),
+            ("/api/assisted-install/", "/api/assisted-install"),
+        ] {
+            assert_eq!(cleaned(given).as_deref(), Some(clean));
+        }
+        for other in ["/api/assisted-install/v2/clusters?a=/", "/api/assisted-installer//x/", "/images//x/", "/", "*"] {
+            assert_eq!(cleaned(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn what_is_not_declared_is_for_users() {

@@ -1,6 +1,7 @@
 //! Values as people read them, on the page and on the command line.
 
 use api::Inventory;
+use kernel::units::binary;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -45,31 +46,6 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     let mut short: String = text.chars().take(max.saturating_sub(1)).collect();
     short.push('…');
     short
-}
-
-/// Bytes in decimal units, as disks are sold: `20 GB`, `1.9 TB`.
-pub(crate) fn decimal_bytes(bytes: u64) -> String {
-    scaled(bytes, 1000, ["B", "kB", "MB", "GB", "TB", "PB"])
-}
-
-/// Bytes in binary units, as memory is: `16 GiB`.
-pub(crate) fn binary_bytes(bytes: u64) -> String {
-    scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
-}
-
-fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
-    let mut unit = 1_u64;
-    let mut names = units.iter();
-    let mut name = names.next().unwrap_or(&"B");
-    while let Some(next) = names.next().filter(|_| bytes / base >= unit) {
-        (unit, name) = (unit.saturating_mul(base), next);
-    }
-    // Rounded to a tenth, in whole numbers.
-    let tenths = bytes.saturating_mul(10).saturating_add(unit / 2) / unit;
-    match (tenths / 10, tenths % 10) {
-        (whole, tenth) if tenth > 0 && whole < 10 => format!("{whole}.{tenth} {name}"),
-        (whole, tenth) => format!("{} {name}", whole + u64::from(tenth >= 5)),
-    }
 }
 
 /// Seconds as `45s`, `12m`, `3h 5m`, `2d 4h`.
@@ -119,13 +95,13 @@ pub(crate) fn validations(info: &str) -> Vec<Validation> {
     all.collect()
 }
 
-/// `8 CPU, 16 GiB, 480 GB + 2 TB`: processors, memory, disks that may be installed to.
+/// `8 CPU, 16 GiB, 447 GiB + 1.8 TiB`: processors, memory, disks that may be installed to.
 pub(crate) fn hardware(inventory: &Inventory) -> String {
     let mut parts = Vec::new();
     parts.extend(inventory.cpu.as_ref().map(|cpu| format!("{} CPU", cpu.count)));
-    parts.extend(inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)));
+    parts.extend(inventory.memory.as_ref().map(|memory| binary(memory.physical_bytes)));
     let disks = inventory.disks.iter().filter(|disk| disk.installation_eligibility.eligible);
-    let disks: Vec<String> = disks.map(|disk| decimal_bytes(disk.size_bytes)).collect();
+    let disks: Vec<String> = disks.map(|disk| binary(disk.size_bytes)).collect();
     parts.push(if disks.is_empty() { "no disk to install to".to_owned() } else { disks.join(" + ") });
     parts.join(", ")
 }
@@ -150,19 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_durations() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1 kB"),
-            (1_920_383_410_176, "1.9 TB"),
-            (20_000_000_000, "20 GB"),
-            (u64::MAX, "1845 PB"),
-        ] {
-            assert_eq!(decimal_bytes(bytes), text);
-        }
-        assert_eq!(binary_bytes(16 << 30), "16 GiB");
-        assert_eq!(binary_bytes(2_000_000_000), "1.9 GiB");
+    fn durations_have_two_units_at_most() {
         for (seconds, text) in [(-5, "0s"), (45, "45s"), (720, "12m"), (11_100, "3h 5m"), (187_200, "2d 4h")] {
             assert_eq!(duration(seconds), text);
         }
@@ -197,7 +161,7 @@ mod tests {
             ],
         }))
         .unwrap();
-        assert_eq!(hardware(&inventory), "8 CPU, 16 GiB, 480 GB");
+        assert_eq!(hardware(&inventory), "8 CPU, 16 GiB, 447 GiB");
         assert_eq!((bmc(&inventory).as_str(), machine(&inventory).as_str()), ("fd00::7", "QEMU (virtual)"));
         assert_eq!(hardware(&Inventory::default()), "no disk to install to");
     }

@@ -51,8 +51,7 @@ impl Checker {
         let mut rest = &words[1..];
         let mut help = self.help(&path)?;
         while let Some((first, others)) = rest.split_first() {
-            let Some((_, listed)) = help.split_once("\nCommands:\n") else { break };
-            let listed = listed.split("\n\n").next().unwrap_or_default();
+            let Some(listed) = listed(&help) else { break };
             if first.starts_with('-') || !listed.lines().any(|line| line.split_whitespace().next() == Some(first)) {
                 break;
             }
@@ -60,7 +59,7 @@ impl Checker {
             help = self.help(&path)?;
             rest = others;
         }
-        let needs_more = help.contains("\nCommands:\n") && !help.contains("[OPTIONS]\n") && !help.contains("[COMMAND]");
+        let needs_more = listed(&help).is_some() && !help.contains("[OPTIONS]\n") && !help.contains("[COMMAND]");
         if needs_more && rest.first().is_none_or(|word| !word.starts_with('-')) {
             return Err(format!("{} has no such subcommand", path.join(" ")));
         }
@@ -119,6 +118,14 @@ impl Checker {
         }
         machine.kill().and_then(|()| machine.wait()).map_err(|error| error.to_string())?;
         Ok(())
+    }
+}
+
+/// The commands that help lists: below one heading, or those of the whole program by topic.
+fn listed(help: &str) -> Option<&str> {
+    match help.split_once("\nCommands:\n") {
+        Some((_, listed)) => listed.split("\n\n").next(),
+        None => help.split_once("\nUsage: landfall [OPTIONS] <COMMAND>\n")?.1.split("\nOptions:\n").next(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! docs/cmd: a page for each command, made of its help. WRITE_HELP=1 writes them.
 
 use clap::{Command, CommandFactory};
-use landfall::{Cli, Whole};
+use landfall::{Cli, Commands, Topic, Whole, by_topic};
 use std::{collections::BTreeMap, fs, path::Path};
 
 #[test]
@@ -11,7 +11,7 @@ fn pages_of_commands_are_their_help() {
     whole.build();
     let shown: Vec<&Command> =
         whole.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help").collect();
-    let mut pages = BTreeMap::from([("README.md".to_owned(), index(&shown))]);
+    let mut pages = BTreeMap::from([("README.md".to_owned(), index(&by_topic(&whole, Whole::topic)))]);
     for command in shown {
         let mut text = format!("# landfall {}\n", command.get_name());
         describe(command, &mut text);
@@ -32,21 +32,62 @@ fn pages_of_commands_are_their_help() {
     assert!(old.is_empty(), "WRITE_HELP=1 cargo test --test docs pages_of_commands writes them: {old:?}");
 }
 
-/// Variables are named, not shown as they are here.
+/// Longest line of an example: clap wraps longer ones at 80 columns, in the middle of commands.
+const MAX_EXAMPLE: usize = 78;
+
+/// The lines of a text below `Examples:`, up to the next that is not indented.
+fn examples(text: &str) -> Vec<&str> {
+    let below = text.lines().skip_while(|line| *line != "Examples:").skip(1);
+    below.take_while(|line| line.is_empty() || line.starts_with(' ')).collect()
+}
+
+/// Of a command, and of those below it.
+fn long_examples(path: &str, command: &Command, found: &mut Vec<String>) {
+    let path = format!("{path} {}", command.get_name());
+    let texts = [command.get_after_help(), command.get_after_long_help()];
+    for text in texts.into_iter().flatten().map(ToString::to_string) {
+        let lines = examples(&text);
+        let long = lines.iter().filter(|line| line.chars().count() > MAX_EXAMPLE);
+        found.extend(long.map(|line| format!("{path}: {line}")));
+    }
+    command.get_subcommands().for_each(|below| long_examples(&path, below, found));
+}
+
+#[test]
+fn examples_are_lines_that_are_not_wrapped() {
+    let text = "Exit codes: 0\n\nExamples:\n  a\n\n  b:\n    c\nThe rest\n  d";
+    assert_eq!(examples(text), ["  a", "", "  b:", "    c"]);
+    let mut found = Vec::new();
+    long_examples("", &Cli::<Whole>::command(), &mut found);
+    assert!(found.is_empty(), "{} lines are too long; end them with \\:\n{}", found.len(), found.join("\n"));
+}
+
+/// Variables are named, not shown as they are here; a default that is this machine's processor is not named.
 fn without_values(command: Command) -> Command {
-    let command = command.mut_args(|argument| argument.hide_env_values(true));
+    let command = command.mut_args(|argument| {
+        let argument = argument.hide_env_values(true);
+        if argument.get_default_values().iter().all(|value| *value != *std::env::consts::ARCH) {
+            return argument;
+        }
+        let help = argument.get_help().cloned().unwrap_or_default();
+        argument.hide_default_value(true).help(format!("{help} [default: this machine's]"))
+    });
     let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_values))
 }
 
-fn index(commands: &[&Command]) -> String {
+fn index(topics: &[(Topic, Vec<&Command>)]) -> String {
     let row = |command: &&Command| {
         let name = command.get_name();
         format!("| [{name}](landfall-{name}.md) | {} |\n", command.get_about().unwrap_or_default())
     };
-    let rows: String = commands.iter().map(row).collect();
+    let table = |(topic, commands): &(Topic, Vec<&Command>)| {
+        let rows: String = commands.iter().map(row).collect();
+        format!("\n## {}\n\n| command | what it does |\n|---|---|\n{rows}", topic.title())
+    };
+    let tables: String = topics.iter().map(table).collect();
     format!(
-        "# Commands\n\nThe help of each command. [commands.md](../commands.md) lists them by topic.\n\n| command | what it does |\n|---|---|\n{rows}"
+        "# Commands\n\nThe help of each command. [commands.md](../commands.md) has their subcommands too.\n{tables}"
     )
 }
 

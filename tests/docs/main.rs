@@ -1,8 +1,9 @@
 //! The pages' commands do what the pages say. Each block is run, in a directory and a network of its own, or where that can't be
-//! (`checked`) looked at; see `page::Kind` for the marks. A block that is neither fails.
+//! (`checked=REASON`) looked at; see `page::Kind` for the marks. A block that is neither fails.
 #![allow(clippy::unwrap_used)]
 
 mod commands;
+mod examples;
 mod help;
 mod material;
 mod page;
@@ -11,6 +12,7 @@ mod wording;
 use commands::Checker;
 use page::{Block, Kind};
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -178,8 +180,10 @@ fn holds(name: &str) {
 
     let mut checker = Checker::new(&bin, &scratch);
     let mut checked = 0;
-    let scripts =
-        blocks.iter().filter(|block| block.kind == Kind::Checked).map(|block| (block.line, page::checked(&block.text)));
+    let scripts = blocks
+        .iter()
+        .filter(|block| matches!(block.kind, Kind::Checked(_)))
+        .map(|block| (block.line, block.text.clone()));
     for (line, text) in scripts.chain(spans) {
         checked += checker.script(&text).unwrap_or_else(|why| panic!("{name}, line {line}: {why}"));
     }
@@ -262,6 +266,11 @@ fn certification() {
 }
 
 #[test]
+fn openshift() {
+    holds("docs/openshift.md");
+}
+
+#[test]
 fn releases() {
     holds("docs/releases.md");
 }
@@ -269,6 +278,33 @@ fn releases() {
 #[test]
 fn processors() {
     holds("docs/processors.md");
+}
+
+/// The README, and the pages of `docs`.
+fn pages() -> Vec<String> {
+    let docs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
+    let names = docs.map(|entry| format!("docs/{}", entry.unwrap().file_name().into_string().unwrap()));
+    names.filter(|name| name.ends_with(".md")).chain(["README.md".to_owned()]).collect()
+}
+
+#[test]
+fn blocks_are_counted() {
+    let blocks = pages().into_iter().flat_map(|name| page::parse(&page::read(&name)).unwrap().0);
+    let (mut run, mut looked_at) = (0, BTreeMap::new());
+    for block in blocks {
+        match block.kind {
+            Kind::Script | Kind::Session => run += 1,
+            Kind::Checked(reason) => *looked_at.entry(reason).or_insert(0) += 1,
+            Kind::Document { .. } | Kind::Text => {}
+        }
+    }
+    let unused: Vec<&str> =
+        page::REASONS.iter().map(|(mark, _)| *mark).filter(|mark| !looked_at.contains_key(mark)).collect();
+    assert!(unused.is_empty(), "no block has these reasons: {unused:?}");
+    let reasons = page::REASONS.map(|(mark, what)| format!("{} {what}", looked_at[mark]));
+    let count: usize = looked_at.values().sum();
+    println!("docs: {run} blocks run, {count} looked at: {}", reasons.join(", "));
+    assert!(run > count, "more blocks are looked at than run");
 }
 
 #[test]
@@ -283,6 +319,7 @@ fn pages_without_a_test_have_no_commands() {
         "install.md",
         "libvirt.md",
         "network.md",
+        "openshift.md",
         "processors.md",
         "rack.md",
         "releases.md",
@@ -294,16 +331,13 @@ fn pages_without_a_test_have_no_commands() {
     let directory = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_landfall"), directory.path().join("landfall")).unwrap();
     let mut checker = Checker::new(directory.path(), directory.path());
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") && !tested.contains(&name.as_str()) {
-            let (blocks, spans) =
-                page::parse(&page::read(&format!("docs/{name}"))).unwrap_or_else(|why| panic!("{name}: {why}"));
-            assert!(blocks.iter().all(|block| block.kind == Kind::Text), "docs/{name} has commands, and no test here");
-            // Those that its lines name exist all the same.
-            for (line, text) in spans {
-                checker.script(&text).unwrap_or_else(|why| panic!("docs/{name}, line {line}: {why}"));
-            }
+    let untested = |name: &&String| name.strip_prefix("docs/").is_some_and(|own| !tested.contains(&own));
+    for name in pages().iter().filter(untested) {
+        let (blocks, spans) = page::parse(&page::read(name)).unwrap_or_else(|why| panic!("{name}: {why}"));
+        assert!(blocks.iter().all(|block| block.kind == Kind::Text), "{name} has commands, and no test here");
+        // Those that its lines name exist all the same.
+        for (line, text) in spans {
+            checker.script(&text).unwrap_or_else(|why| panic!("{name}, line {line}: {why}"));
         }
     }
 }

@@ -2,6 +2,16 @@
 
 use std::path::Path;
 
+/// Why a block is only looked at: its mark, and what its commands do.
+pub(crate) const REASONS: [(&str, &str); 6] = [
+    ("build", "build from the sources"),
+    ("disk", "write to a disk"),
+    ("images", "take images for another processor"),
+    ("machines", "need machines"),
+    ("network", "need a network with others in it"),
+    ("system", "need an installed system"),
+];
+
 /// What is done with a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -9,8 +19,8 @@ pub(crate) enum Kind {
     Script,
     /// ```` ```console ```` — each line behind `$ ` is run, and prints what follows it.
     Session,
-    /// ```` ```sh checked ````, or `console checked` — can't be run in a test, so its commands are looked at.
-    Checked,
+    /// ```` ```sh checked=REASON ```` — can't be run in a test for a reason of [`REASONS`], so its commands are looked at.
+    Checked(&'static str),
     /// ```` ```json ````, `yaml`, `toml`, `xml` — parsed, and written to the file of `file=NAME`.
     Document { language: String, file: Option<String> },
     /// ```` ``` ```` — nothing for a machine.
@@ -84,25 +94,23 @@ fn listed(row: &str) -> Vec<String> {
 fn kind(number: usize, info: &str) -> Result<Kind, String> {
     let mut words = info.split_whitespace();
     let (language, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+    let unknown = || format!("the block of line {number} is neither run nor checked: {info:?}");
     match (language, rest.as_slice()) {
         ("", []) | ("mermaid", []) => Ok(Kind::Text),
         ("sh", []) => Ok(Kind::Script),
-        ("sh" | "console", ["checked"]) => Ok(Kind::Checked),
         ("console", []) => Ok(Kind::Session),
         ("json" | "yaml" | "toml" | "xml", []) => Ok(Kind::Document { language: language.to_owned(), file: None }),
         ("json" | "yaml" | "toml" | "xml", [file]) if file.starts_with("file=") => {
             Ok(Kind::Document { language: language.to_owned(), file: Some(file["file=".len()..].to_owned()) })
         }
-        _ => Err(format!("the block of line {number} is neither run nor checked: {info:?}")),
+        ("sh", [mark]) => reason(mark).map(Kind::Checked).ok_or_else(unknown),
+        _ => Err(unknown()),
     }
 }
 
-/// The commands of a checked block: all its lines, or if it is a session those behind `$ `.
-pub(crate) fn checked(text: &str) -> String {
-    match session(text).as_slice() {
-        [(first, _), ..] if first.is_empty() => text.to_owned(),
-        commands => commands.iter().map(|(command, _)| format!("{command}\n")).collect(),
-    }
+fn reason(mark: &str) -> Option<&'static str> {
+    let given = mark.strip_prefix("checked=")?;
+    REASONS.iter().map(|(name, _)| *name).find(|name| *name == given)
 }
 
 /// The commands of a session, each with what it is to print.
@@ -148,6 +156,8 @@ fn a_block_that_is_neither_run_nor_checked_is_refused() {
     for (text, complaint) in [
         ("```bash\nls\n```\n", "line 1 is neither run nor checked"),
         ("```sh later\nls\n```\n", "line 1 is neither run nor checked"),
+        ("```sh checked\nls\n```\n", "line 1 is neither run nor checked"),
+        ("```sh checked=mood\nls\n```\n", "line 1 is neither run nor checked"),
         ("a\n```\nlandfall serve\n```\n", "line 3 is a command"),
         ("```sh\nls\n", "has no end"),
     ] {

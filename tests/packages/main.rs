@@ -14,7 +14,10 @@ use std::{collections::BTreeMap, fs, path::Path, process::Command};
 /// Each package, the units in it, and the documents that only Debian's form of it has.
 const PACKAGES: [(&str, &[&str]); 2] = [
     ("landfall", &["landfall-serve.service"]),
-    ("landfall-host", &["agent.service", "landfall-serve.service", "landfall-status.service"]),
+    (
+        "landfall-host",
+        &["agent.service", "landfall-serve.service", "landfall-status.service", "landfall-console.service"],
+    ),
 ];
 /// Exposure of landfall's own unit in tenths, as `systemd-analyze security` of systemd 252 counts it.
 const SERVE_EXPOSURE: &str = "1.1";
@@ -145,7 +148,13 @@ fn both_forms_of_a_package_have_the_same_files() {
         }
         assert_eq!(deb, rpm, "{name}");
         let page = format!("/usr/share/man/man1/landfall{}.1.gz", if name == "landfall" { "-serve" } else { "-agent" });
-        for path in ["/usr/bin/landfall", "/usr/share/bash-completion/completions/landfall", &page] {
+        for path in [
+            "/usr/bin/landfall",
+            "/usr/share/bash-completion/completions/landfall",
+            "/usr/share/zsh/site-functions/_landfall",
+            "/usr/share/fish/vendor_completions.d/landfall.fish",
+            &page,
+        ] {
             assert!(deb.contains_key(path), "{name}: {path}");
         }
         for unit in units {

@@ -23,8 +23,8 @@ const MAX_DOCUMENT_BYTES: u64 = 1 << 20;
 Examples:
   landfall logs collect --output /tmp/logs.tar.gz --since '2 hours ago'
   landfall logs collect | ssh admin@jump 'cat > host7.tar.gz'
-  PULL_SECRET_TOKEN=… landfall logs send --url https://service.example.com --cluster-id 7d9e… \\
-      --infra-env-id 3f1c… --host-id d3d3… --installer-gather")]
+  PULL_SECRET_TOKEN=… landfall logs send --url https://service.example.com \\
+    --cluster-id 7d9e… --infra-env-id 3f1c… --host-id d3d3… --installer-gather")]
 pub struct Logs {
     #[command(subcommand)]
     command: Command,
@@ -76,6 +76,7 @@ struct Send {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What is sent")]
 struct What {
     /// Leave out journal entries before this: '2026-11-21 02:51:34', today, yesterday, -1h, '10 minutes ago', @SECONDS
     #[arg(long, value_name = "TIME", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
@@ -166,7 +167,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {}", path.display()))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_DOCUMENT_BYTES) {
-        bail!("{} has more than {MAX_DOCUMENT_BYTES} bytes", path.display());
+        bail!("{} has more than {}", path.display(), kernel::units::binary(MAX_DOCUMENT_BYTES));
     }
     Ok(bytes)
 }

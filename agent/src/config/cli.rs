@@ -9,7 +9,7 @@ const SCHEMA_VERSION: u32 = 1;
 
 /// Show the agent's configuration and the source of each value
 ///
-/// Precedence: options, the environment, the file, the kernel's arguments, the firmware's SMBIOS OEM strings, QEMU's fw_cfg.
+/// Precedence: options, what was set at the console, the environment, the file, the kernel's arguments, the firmware's SMBIOS OEM strings, QEMU's fw_cfg.
 /// Secrets are not shown.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

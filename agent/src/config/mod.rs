@@ -11,12 +11,17 @@ use api::{Secret, http::public_url};
 use inventory::Root;
 use std::{
     collections::BTreeMap,
-    fmt, io,
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 /// The file, unless another is named.
 pub const CONFIG_FILE: &str = "/etc/landfall/agent.toml";
+/// A file of the same form, which only `landfall console` writes.
+pub const CONSOLE_FILE: &str = "/etc/landfall/console.toml";
 
 /// A longer value is refused, except certificates.
 const MAX_VALUE_BYTES: usize = 8 << 10;
@@ -147,6 +152,8 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     CommandLine,
+    /// A form of `landfall console`.
+    Console,
     Environment(&'static str),
     File(PathBuf),
     /// An argument of the kernel, by name.
@@ -163,6 +170,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CommandLine => f.write_str("the command line"),
+            Self::Console => write!(f, "the console ({CONSOLE_FILE})"),
             Self::Environment(name) => write!(f, "the environment variable {name}"),
             Self::File(path) => write!(f, "{}", path.display()),
             Self::KernelArgument(name) => write!(f, "the kernel argument {name}"),
@@ -247,10 +255,19 @@ pub struct Config {
 impl Config {
     /// Looks everywhere. Empty values count as absent: units set variables to nothing.
     pub fn read(sources: &Sources) -> Result<Self, ConfigError> {
+        let console = sources::file(sources.root, Path::new(CONSOLE_FILE), false)?;
+        Self::read_with(sources, &console.unwrap_or_default())
+    }
+
+    /// The same, with `console` in the place of what was set at the console before.
+    pub fn read_with(sources: &Sources, console: &[(Key, String)]) -> Result<Self, ConfigError> {
         let path = sources.file.clone().unwrap_or_else(|| CONFIG_FILE.into());
         let mut config = Self { values: BTreeMap::new(), file: path.clone(), has_file: false };
         for (key, text) in &sources.command_line {
             config.put(*key, text, Source::CommandLine);
+        }
+        for (key, text) in console {
+            config.put(*key, text, Source::Console);
         }
         for key in Key::ALL {
             for &name in key.variables() {
@@ -312,9 +329,10 @@ impl Config {
         self.values.contains_key(&Key::Url) || self.values.contains_key(&Key::Rendezvous)
     }
 
-    /// Where to ask for the service, and what must prove the answer; none if the service is configured.
+    /// Where to ask for the service, and what must prove the answer; none if the service is configured, unless the rendezvous is
+    /// set at the console and the service elsewhere.
     pub fn rendezvous(&self) -> Result<Option<(Place, Trust)>, ConfigError> {
-        if self.values.contains_key(&Key::Url) {
+        if self.values.contains_key(&Key::Url) && !self.overrules(Key::Url) {
             return Ok(None);
         }
         let Some(place) = self.parsed(Key::Rendezvous)? else { return Ok(None) };
@@ -322,8 +340,19 @@ impl Config {
         Ok(Some((place, trust)))
     }
 
+    /// Whether a rendezvous that was set at the console replaces the value of `key`, which is from elsewhere.
+    fn overrules(&self, key: Key) -> bool {
+        let source = |key| self.values.get(&key).map(|value| &value.source);
+        source(Key::Rendezvous) == Some(&Source::Console) && source(key).is_some_and(|from| *from > Source::Console)
+    }
+
     /// Takes what was found there.
     pub fn found(&mut self, found: &Found) {
+        for key in [Key::Url, Key::InfraEnvId] {
+            if self.overrules(key) {
+                self.values.remove(&key);
+            }
+        }
         self.put(Key::Url, &found.url, Source::Rendezvous);
         self.put(Key::InfraEnvId, &found.infra_env_id.to_string(), Source::Rendezvous);
         self.put(Key::CaCert, found.ca_pem.as_deref().unwrap_or_default(), Source::Rendezvous);
@@ -346,15 +375,29 @@ impl Config {
     }
 }
 
+/// Replaces what was set at the console of the system below `root`.
+pub fn set_at_console(root: &Path, values: &[(Key, String)]) -> io::Result<()> {
+    let path = root.join(CONSOLE_FILE.trim_start_matches('/'));
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let draft = path.with_extension("draft");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    for (key, text) in values {
+        writeln!(file, "{key} = {}", toml::Value::String(text.clone()))?;
+    }
+    fs::rename(draft, path)
+}
+
 /// Puts a certificate where it can be named, readable by all; it is public.
 pub(crate) fn write_ca(path: &Path, pem: &str) -> Result<(), ConfigError> {
     let write = || {
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
+            fs::create_dir_all(directory)?;
         }
         let draft = path.with_extension("draft");
-        std::fs::write(&draft, pem)?;
-        std::fs::rename(draft, path)
+        fs::write(&draft, pem)?;
+        fs::rename(draft, path)
     };
     write().map_err(|source| ConfigError::CaFile { path: path.to_owned(), source })
 }

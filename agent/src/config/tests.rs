@@ -226,3 +226,33 @@ fn an_announcement_must_be_proven_by_something() {
         trust(&[mdns, (Key::RendezvousKey, "/nonexistent")]).unwrap_err().contains("not a public key on curve P-256")
     );
 }
+
+#[test]
+fn what_is_set_at_the_console_comes_before_all_but_the_command_line() {
+    let dir = system(&[("etc/landfall/agent.toml", b"rendezvous = '192.0.2.9'\n")]);
+    let environment = [("LANDFALL_URL", "http://variable"), ("LANDFALL_INFRA_ENV_ID", ENV)];
+    let place = |config: &Config| config.rendezvous().unwrap().map(|(place, _)| place.to_string());
+    assert_eq!(place(&read(&dir, &[], &environment).unwrap()), None);
+    set_at_console(dir.path(), &[(Key::Url, "http://it's".to_owned())]).unwrap();
+    let set = read(&dir, &[], &environment).unwrap();
+    assert_eq!((set.resolve().unwrap().url.as_str(), place(&set)), ("http://it's", None));
+    assert_eq!(set.get(Key::Url).unwrap().source, Source::Console);
+    assert_eq!(
+        read(&dir, &[(Key::Url, "http://line")], &[]).unwrap().get(Key::Url).unwrap().display(Key::Url),
+        "http://line"
+    );
+
+    set_at_console(dir.path(), &[(Key::Rendezvous, "192.0.2.1".to_owned())]).unwrap();
+    let mut set = read(&dir, &[], &environment).unwrap();
+    assert_eq!(place(&set).as_deref(), Some("http://192.0.2.1:8090"));
+    let infra_env_id = "bbbbbbbb-0000-0000-0000-000000000002".parse().unwrap();
+    set.found(&Found { url: "http://192.0.2.1:8090".into(), infra_env_id, ca_pem: None });
+    let resolved = set.resolve().unwrap();
+    assert_eq!((resolved.url.as_str(), resolved.infra_env_id), ("http://192.0.2.1:8090", infra_env_id));
+    let line = read(&dir, &[(Key::Url, "http://line")], &environment).unwrap();
+    assert_eq!(place(&line), None, "the command line is more deliberate still");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(dir.path().join("etc/landfall/console.toml")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -1,14 +1,13 @@
 //! `landfall agent status`.
 
 use super::console::{Consoles, block};
-use super::{STATUS_FILE, Snapshot, view::View};
+use super::{STATUS_FILE, Snapshot, read, view::View};
 use crate::config::{Key, Sources};
 use crate::notify::Notifier;
 use anyhow::Context;
 use api::Timestamp;
 use inventory::Root;
 use std::{
-    fs,
     io::{self, ErrorKind, Write},
     path::PathBuf,
     process::ExitCode,
@@ -16,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-const MAX_FILE_BYTES: u64 = 1 << 20;
 const LOOK: Duration = Duration::from_millis(500);
 /// Between two blocks on a console, which people read.
 const CONSOLE_LOOK: Duration = Duration::from_secs(3);
@@ -40,7 +38,8 @@ Examples:
   landfall agent status
   landfall agent status --json | jq .service
   landfall agent status --follow
-  landfall agent status --console      # what landfall-status.service does")]
+  landfall agent status --console      # what landfall-status.service does
+  landfall console                     # a screen with forms")]
 pub struct Status {
     /// Print the file's JSON, with `alive` added
     #[arg(long)]
@@ -68,7 +67,7 @@ impl Status {
         }
         let mut printed = None;
         loop {
-            let view = View::now(self.read()?, &sources);
+            let view = View::now(read(&self.directory)?, &sources);
             let text = match &view.agent {
                 Some((snapshot, alive)) => self.text(&view, snapshot, *alive)?,
                 None => format!("no agent is running: {} does not exist\n", self.directory.join(STATUS_FILE).display()),
@@ -96,7 +95,7 @@ impl Status {
         let mut shown = String::new();
         let mut ready = false;
         loop {
-            let found = self.read().unwrap_or_else(|error| {
+            let found = read(&self.directory).unwrap_or_else(|error| {
                 tracing::warn!("{error:#}");
                 None
             });
@@ -110,19 +109,6 @@ impl Status {
             }
             thread::sleep(CONSOLE_LOOK);
         }
-    }
-
-    fn read(&self) -> anyhow::Result<Option<Snapshot>> {
-        let path = self.directory.join(STATUS_FILE);
-        let name = || path.display().to_string();
-        let len = match fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", name())),
-        };
-        anyhow::ensure!(len <= MAX_FILE_BYTES, "{} has {len} bytes: too large for an agent's status", name());
-        let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
-        serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is not a status of an agent", name()))
     }
 
     fn text(&self, view: &View, snapshot: &Snapshot, alive: bool) -> anyhow::Result<String> {

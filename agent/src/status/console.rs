@@ -1,4 +1,4 @@
-//! The block of lines for people in front of the machine.
+//! What people in front of the machine read: lines, and a block of them.
 
 use super::replace;
 use super::view::{Configured, View};
@@ -10,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Exists while `landfall console` has the first screen: the directory of its unit.
+const SCREEN: &str = "/run/landfall-console";
 /// Name of the file that agetty shows before its prompt.
 const ISSUE_FILE: &str = "50-landfall.issue";
 /// Of a console and its rule.
@@ -25,11 +27,18 @@ pub(super) struct Consoles {
     pub devices: PathBuf,
     /// Where agetty looks for more than `/etc/issue`; nothing is written unless it can be made.
     pub issue: PathBuf,
+    /// While it exists, screens get nothing: `landfall console` draws there.
+    pub screen: PathBuf,
 }
 
 impl Default for Consoles {
     fn default() -> Self {
-        Self { active: "/sys/class/tty/console/active".into(), devices: "/dev".into(), issue: "/run/issue.d".into() }
+        Self {
+            active: "/sys/class/tty/console/active".into(),
+            devices: "/dev".into(),
+            issue: "/run/issue.d".into(),
+            screen: SCREEN.into(),
+        }
     }
 }
 
@@ -37,7 +46,9 @@ impl Consoles {
     /// Writes `block` to each console. One that doesn't take it at once, a serial line without a listener, say, misses it.
     pub(super) fn show(&self, block: &str) {
         let active = fs::read_to_string(&self.active).unwrap_or_default();
-        for name in active.split_whitespace().filter(|name| !name.contains('/')) {
+        let drawn_on = self.screen.exists();
+        let is_wanted = |name: &&str| !(name.contains('/') || drawn_on && is_screen(name));
+        for name in active.split_whitespace().filter(is_wanted) {
             if let Err(error) = print(&self.devices.join(name), block) {
                 tracing::debug!(console = name, %error, "cannot show the status on this console");
             }
@@ -51,6 +62,11 @@ impl Consoles {
     }
 }
 
+/// Whether it is a virtual terminal: `tty0`, `tty1`, but not `ttyS0`.
+fn is_screen(name: &str) -> bool {
+    name.strip_prefix("tty").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn print(device: &Path, block: &str) -> std::io::Result<()> {
     let mut open = OpenOptions::new();
     let mut console = open.append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(device)?;
@@ -60,9 +76,19 @@ fn print(device: &Path, block: &str) -> std::io::Result<()> {
 /// Plain ASCII lines: some consoles know nothing else.
 pub(super) fn block(view: &View) -> String {
     let mut block = format!("{:-<WIDTH$}\n", "-- Landfall ");
-    let mut line = |name: &str, value: &str| {
-        let value: String = value.chars().map(printable).take(MAX_VALUE_CHARS).collect();
-        let _ = writeln!(block, " {name:<10} {}", value.trim_end());
+    for (name, value) in lines(view) {
+        let _ = writeln!(block, " {name:<10} {value}");
+    }
+    let _ = writeln!(block, "{}", "-".repeat(WIDTH));
+    block
+}
+
+/// What the host does, each line with its name; printable ASCII.
+pub fn lines(view: &View) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name, value: &str| {
+        let value: String = plain(value).take(MAX_VALUE_CHARS).collect();
+        lines.push((name, value.trim_end().to_owned()));
     };
     let alive = view.agent.as_ref().is_some_and(|(_, alive)| *alive);
     let snapshot = view.agent.as_ref().map(|(snapshot, _)| snapshot);
@@ -103,10 +129,7 @@ pub(super) fn block(view: &View) -> String {
     if let (Configured::Unusable(why), false) = (&view.configured, alive) {
         line("error", why);
     }
-    let Some(now) = snapshot else {
-        let _ = writeln!(block, "{}", "-".repeat(WIDTH));
-        return block;
-    };
+    let Some(now) = snapshot else { return lines };
     if let Some(stage) = &now.stage {
         line("stage", &format!("{} {}", stage.stage, stage.info));
     }
@@ -125,16 +148,16 @@ pub(super) fn block(view: &View) -> String {
         let step = failure.step_type.as_ref().map_or_else(String::new, |kind| format!("{kind}: "));
         line("error", &format!("{step}{}", failure.text));
     }
-    let _ = writeln!(block, "{}", "-".repeat(WIDTH));
-    block
+    lines
 }
 
-fn printable(c: char) -> char {
-    match c {
+/// The text's characters, those that not every console has replaced.
+pub fn plain(text: &str) -> impl Iterator<Item = char> {
+    text.chars().map(|c| match c {
         ' '..='~' => c,
         '\u{2019}' => '\'',
         _ => '?',
-    }
+    })
 }
 
 #[cfg(test)]
@@ -232,13 +255,20 @@ mod tests {
         for name in ["tty0", "ttyS0"] {
             fs::write(devices.join(name), "").unwrap();
         }
-        let consoles = Consoles { active: dir.path().join("active"), devices, issue: dir.path().join("issue.d") };
+        let (active, issue, screen) =
+            (dir.path().join("active"), dir.path().join("issue.d"), dir.path().join("screen"));
+        let consoles = Consoles { active, devices, issue, screen };
         consoles.show("-- a\\b\n");
         for name in ["tty0", "ttyS0"] {
             assert_eq!(fs::read_to_string(dir.path().join("dev").join(name)).unwrap(), "\n-- a\\b\n");
         }
         assert_eq!(fs::read_to_string(dir.path().join("issue.d/50-landfall.issue")).unwrap(), "-- a\\\\b\n\n");
         assert_eq!(fs::read_to_string(dir.path().join("active")).unwrap(), "tty0 ../active ttyS0 ttyS9\n");
+        fs::create_dir(&consoles.screen).unwrap();
+        consoles.show("-- b\n");
+        for (name, written) in [("tty0", "\n-- a\\b\n"), ("ttyS0", "\n-- a\\b\n\n-- b\n")] {
+            assert_eq!(fs::read_to_string(dir.path().join("dev").join(name)).unwrap(), written, "{name}");
+        }
         assert!(!dir.path().join("dev/ttyS9").exists(), "no console is made");
     }
 

@@ -6,11 +6,14 @@ mod console;
 mod snapshot;
 mod view;
 
+pub use console::{lines, plain};
 use kernel::order;
 use snapshot::cut;
 pub use snapshot::{Failure, InstallStage, Last, Running, Service, ServiceState, Snapshot};
+pub use view::{Configured, View};
 
 use crate::{clock, notify::Notifier, settings::Settings};
+use anyhow::Context;
 use api::{Client, ClientError, HostId, InfraEnvId, Step, StepType, Timestamp, http::public_url};
 use kernel::Cancel;
 use nix::ifaddrs::getifaddrs;
@@ -24,6 +27,7 @@ use std::{
 
 /// Name of the file in the state directory.
 pub const STATUS_FILE: &str = "status.json";
+const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_STAGE_BYTES: u64 = 64 << 10;
 /// How often the stage of a running installation is looked at.
 const STAGE_LOOK: Duration = Duration::from_secs(2);
@@ -238,6 +242,25 @@ fn note_clock(now: &mut Snapshot, offset_s: Option<i64>) {
     }
     now.clock_offset_s = Some(offset_s);
     now.clock = difference;
+}
+
+/// What the agent whose state is in `directory` wrote there; `None` if none has.
+pub fn read(directory: &Path) -> anyhow::Result<Option<Snapshot>> {
+    let path = directory.join(STATUS_FILE);
+    let name = || path.display().to_string();
+    let len = match fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", name())),
+    };
+    anyhow::ensure!(
+        len <= MAX_FILE_BYTES,
+        "{} has {}: too large for an agent's status",
+        name(),
+        kernel::units::binary(len)
+    );
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", name()))?;
+    serde_json::from_slice(&text).map(Some).with_context(|| format!("{} is not a status of an agent", name()))
 }
 
 fn read_stage(path: &Path) -> Option<InstallStage> {

@@ -14,7 +14,7 @@ const MAX_PROCESSES_BYTES: usize = 64 << 10;
 
 /// What one host does. There are no secrets in it.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub struct View {
     pub name: String,
     /// Addresses others can reach it at, sorted.
     pub addresses: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct View {
 
 /// Where the agent is configured to report.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Configured {
+pub enum Configured {
     /// Nowhere.
     #[default]
     Nothing,
@@ -56,7 +56,7 @@ impl Configured {
 
 impl View {
     /// What is so now. `snapshot` is what the agent's file says.
-    pub(super) fn now(snapshot: Option<Snapshot>, sources: &Sources) -> Self {
+    pub fn now(snapshot: Option<Snapshot>, sources: &Sources) -> Self {
         let agent = snapshot.map(|snapshot| {
             let alive = snapshot.is_alive();
             (snapshot, alive)

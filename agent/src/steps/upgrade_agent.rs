@@ -43,7 +43,7 @@ fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {
         let value = agent_image.chars().take(80).collect();
         return Err(Refusal::Type { what: "agent_image", kind: "image reference", value });
     }
-    let words = ["netcheck", "upgrade", "--request", "-", "--stage", STAGED, "--timeout-s", FETCH_SECONDS];
+    let words = ["netcheck", "upgrade", "--request", "-", "--json", "--stage", STAGED, "--timeout-s", FETCH_SECONDS];
     Ok(Run::new(words, argument.as_bytes().to_vec()))
 }
 
@@ -65,6 +65,7 @@ mod tests {
         let request = r#"{"agent_image":"r.example.com:5000/ns/agent:v3@sha256:aa","new":1}"#;
         let run = act(&[request]).unwrap();
         assert_eq!((run.args[1].as_ref(), run.stdin.as_slice()), ("upgrade", request.as_bytes()));
+        assert!(run.args.iter().any(|word| *word == "--json"));
         assert!(run.dies_with_agent && run.deadline.is_some());
         assert_eq!(act(&[]).unwrap_err(), "upgrade-agent cmd accepts 1 params in args, given args []");
         assert!(act(&["{}"]).unwrap_err().starts_with("validation failure list:\nupgrade agent request: "));

@@ -2,6 +2,7 @@
 
 use super::Level;
 use crate::{disk::DiskError, partitions::PartitionError, probe::Span, release::ReleaseError};
+use kernel::units::beside;
 use std::{io, path::PathBuf};
 
 /// Why a disk was not wiped, or not wholly.
@@ -54,7 +55,7 @@ pub enum WipeError {
         /// How often it was tried.
         rounds: u32,
     },
-    #[error("stopped after {done_bytes} of {total_bytes} bytes of {}; of the rest, only the partition table is gone", device.display())]
+    #[error("stopped after {} of the {} of {}; of the rest, only the partition table is gone", beside(*done_bytes, *total_bytes), beside(*total_bytes, *done_bytes), device.display())]
     Cancelled { device: PathBuf, done_bytes: u64, total_bytes: u64 },
 }
 

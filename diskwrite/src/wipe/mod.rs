@@ -18,7 +18,7 @@ use crate::{
     probe::{Contents, Span, probe},
     release::{self, Takedown},
 };
-use kernel::{Cancel, in_full};
+use kernel::{Cancel, in_full, units::binary};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt, io,
@@ -220,13 +220,14 @@ impl fmt::Display for Rung {
         match &self.outcome {
             Outcome::Refused { reason } => write!(f, "REFUSED: {reason}"),
             Outcome::Done { bytes, verified_bytes, how } => {
+                let (size, verified) = (binary(*bytes), binary(*verified_bytes));
                 match self.level {
                     Level::Signatures if *bytes == 0 => f.write_str("none is left")?,
-                    Level::Signatures => write!(f, "{bytes} bytes of magic numbers erased, none is left")?,
-                    Level::Discard => write!(f, "{bytes} bytes discarded; what they read as is not promised")?,
-                    Level::Zero => write!(f, "{bytes} bytes zeroed, {verified_bytes} of them read back")?,
+                    Level::Signatures => write!(f, "{size} of magic numbers erased, none is left")?,
+                    Level::Discard => write!(f, "{size} discarded; what they read as is not promised")?,
+                    Level::Zero => write!(f, "{size} zeroed, {verified} of it read back")?,
                     Level::Secure => {
-                        write!(f, "{bytes} bytes erased by the disk itself, {verified_bytes} of them read back")?;
+                        write!(f, "{size} erased by the disk itself, {verified} of it read back")?;
                     }
                 }
                 how.iter().try_for_each(|how| write!(f, " ({how})"))

@@ -24,7 +24,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     landfall ignition apply --root /mnt/image --dry-run host.ign\n  \
     landfall ignition apply --root /mnt/image host.ign\n  \
-    landfall ignition apply --root /mnt/image --dry-run --json - < host.ign | jq -r '.actions[].to'")]
+    landfall ignition apply --root /mnt/image --dry-run --json - < host.ign \\\n    \
+    | jq -r '.actions[].to'")]
 pub(super) struct Apply {
     /// Directory to use as /
     #[arg(long, value_name = "DIR")]

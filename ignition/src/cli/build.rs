@@ -16,10 +16,14 @@ use std::path::{Path, PathBuf};
 /// such as tokens and pull secrets, are read from files only and are not in any message.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem > discovery.ign\n  \
-    landfall ignition build host --hostname node-1 --role-config worker.ign --pool gpu > node-1.ign\n  \
-    landfall ignition build pointer https://api-int:22623/config/worker --ca mcs.pem > worker.ign\n  \
-    landfall ignition build live --dest-device /dev/disk/by-id/x --dest-ignition node-1.ign > live.ign")]
+    landfall ignition build discovery --url https://service:8090 \\\n    \
+    --infra-env-id ID --ca ca.pem > discovery.ign\n  \
+    landfall ignition build host --hostname node-1 --role-config worker.ign \\\n    \
+    --pool gpu > node-1.ign\n  \
+    landfall ignition build pointer https://api-int:22623/config/worker \\\n    \
+    --ca mcs.pem > worker.ign\n  \
+    landfall ignition build live --dest-device /dev/disk/by-id/x \\\n    \
+    --dest-ignition node-1.ign > live.ign")]
 pub(super) struct Build {
     #[command(subcommand)]
     command: Command,

@@ -78,7 +78,12 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
         .take(MAX_CONFIG_BYTES + 1)
         .read_to_end(&mut config)
         .with_context(|| format!("{} can't be read", file.display()))?;
-    anyhow::ensure!(len(&config) <= MAX_CONFIG_BYTES, "{} is larger than {MAX_CONFIG_BYTES} bytes", file.display());
+    anyhow::ensure!(
+        len(&config) <= MAX_CONFIG_BYTES,
+        "{} is larger than {}",
+        file.display(),
+        kernel::units::binary(MAX_CONFIG_BYTES)
+    );
     Ok(config)
 }
 

@@ -50,7 +50,8 @@ impl Network {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network show networks.yaml\n  \
-    landfall ignition network show --json infra-env.json | jq '.hosts[].kargs.arguments'")]
+    landfall ignition network show --json infra-env.json \\\n    \
+    | jq '.hosts[].kargs.arguments'")]
 struct Show {
     /// The list, or - for standard input
     file: PathBuf,
@@ -112,7 +113,8 @@ struct KernelArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network apply --dry-run\n  \
-    landfall ignition network apply --from /mnt/network --to /tmp/profiles --stable 0")]
+    landfall ignition network apply --from /mnt/network --to /tmp/profiles \\\n    \
+    --stable 0")]
 struct Apply {
     /// The directory with the hosts' directories
     #[arg(long, value_name = "DIR", default_value = HOSTS_DIR)]

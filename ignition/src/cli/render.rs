@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\n  \
     landfall ignition render worker.ign > whole.ign\n  \
     landfall ignition render --ca site-ca.pem worker.ign | jq .kernelArguments\n  \
-    landfall ignition render --offline pointer.ign   # fails if the network is needed")]
+    landfall ignition render --offline pointer.ign   # fails if it needs more")]
 pub(super) struct Render {
     /// The config, or - for standard input
     file: PathBuf,

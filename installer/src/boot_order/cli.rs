@@ -47,7 +47,8 @@ Exit codes:
 
 Examples:
   landfall boot-order show
-  landfall boot-order show --json | jq -r '.entries[] | select(.active) | .label'")]
+  landfall boot-order show --json \\
+    | jq -r '.entries[] | select(.active) | .label'")]
 struct Show {
     /// Print JSON on standard output
     #[arg(long)]

@@ -122,7 +122,7 @@ pub struct InstallConfig {
     pub signature: Option<String>,
     /// OpenPGP keys to trust besides those of Fedora and Red Hat; may be repeated
     ///
-    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log shows the signing key's owner and
+    /// Keys of Fedora and Red Hat are built in and read from /etc/pki/rpm-gpg. The log (-v) shows the signing key's owner and
     /// fingerprint.
     #[arg(long, value_name = "PATH", help_heading = VERIFY)]
     pub keyring: Vec<PathBuf>,

@@ -19,7 +19,7 @@ pub(super) enum ExpandError {
     #[error("opening config file {}", path.display())]
     Open { path: PathBuf, source: io::Error },
     /// Something else than a list of options.
-    #[error("config file {} has more than {MAX_FILE_BYTES} bytes: is it the right file?", path.display())]
+    #[error("config file {} has more than {} MiB: is it the right file?", path.display(), MAX_FILE_BYTES >> 20)]
     TooLarge { path: PathBuf },
     /// Not YAML, an unknown key or a value of another type.
     #[error("parsing config file {}", path.display())]

@@ -18,7 +18,7 @@ use role::RoleArgs;
 use serde::Serialize;
 use std::{
     ffi::OsStr,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::PathBuf,
     process::ExitCode,
 };
@@ -55,15 +55,19 @@ Exit codes:
   125  with --request or --role: another installation is running
 
 Examples:
-  landfall install -i host.ign /dev/sdb       the live system's image, or the newest stable one
+  landfall install -i host.ign /dev/sdb   # the live system's image, or stable
   landfall install -s testing -I https://10.0.0.1/host.ign /dev/sdb
-  landfall install -f fedora-coreos.raw.xz --insecure -i host.ign --disk S4EVNX0M123456
-  landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 --append-karg debug /dev/sdb
-  landfall install -i host.ign --save-partlabel 'data*' --save-partindex 5- /dev/sdb
+  landfall install -f fedora-coreos.raw.xz --insecure -i host.ign \\
+    --disk S4EVNX0M123456
+  landfall install -u http://10.0.0.1/coreos.raw.gz --console ttyS0,115200 \\
+    --append-karg debug /dev/sdb
+  landfall install -i host.ign --save-partlabel 'data*' \\
+    --save-partindex 5- /dev/sdb
   landfall install --dry-run -i host.ign /dev/sdb
-  landfall install --role bootstrap --control-plane-count 3 --boot-device /dev/sdb --dry-run
-  landfall install -c edge.yaml -c site.yaml  options from files
-  landfall install --live                     as configured by kernel arguments and Ignition
+  landfall install --role bootstrap --control-plane-count 3 \\
+    --boot-device /dev/sdb --dry-run
+  landfall install -c edge.yaml -c site.yaml   # options from files
+  landfall install --live   # as kernel arguments and Ignition say
 
 A request is {\"request\": {…}, \"service\": {\"url\", \"token\", \"ca_cert\", \"insecure\", \"agent_version\"}, \
 \"reboot\": false, \"reboot_delay_seconds\": 10} with the service's install_cmd_request as \"request\"."
@@ -165,6 +169,12 @@ impl Install {
             Style::Json => writeln!(io::stderr(), "{line}"),
             _ => writeln!(io::stdout(), "{line}"),
         };
+    }
+
+    /// Whether people watch a bar. The stages of a role's flow are in the log.
+    pub fn has_bar(&self) -> bool {
+        let is_flow = self.role.role.is_some() || self.request.is_some() || self.stop;
+        !is_flow && !self.json && self.progress.is_bar() && io::stderr().is_terminal()
     }
 
     fn display(&self) -> Display {

@@ -9,6 +9,8 @@ use api::{
 };
 
 const ROLE: &str = "A role's whole flow";
+const CONTROLLER: &str = "The controller, with --role";
+const PROXIES: &str = "Proxies, with --role";
 /// As the real installer has it.
 const CONTROLLER_IMAGE: &str = "quay.io/ocpmetal/assisted-installer-controller:latest";
 const VERSION: &str = "4.4";
@@ -60,10 +62,10 @@ pub(super) struct RoleArgs {
     #[arg(long, value_name = "VERSION", default_value = VERSION, help_heading = ROLE, requires = "role")]
     openshift_version: String,
     /// Image of the controller that finishes the installation in the cluster
-    #[arg(long, value_name = "IMAGE", default_value = CONTROLLER_IMAGE, help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "IMAGE", default_value = CONTROLLER_IMAGE, help_heading = CONTROLLER, requires = "role")]
     controller_image: String,
     /// Image with which the controller gathers the cluster's logs, or a JSON map of images
-    #[arg(long, value_name = "IMAGE", help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "IMAGE", help_heading = CONTROLLER, requires = "role")]
     must_gather_image: Option<String>,
     /// Image of the machine-config operator; accepted for compatibility, not used
     #[arg(long, value_name = "IMAGE", hide = true, requires = "role")]
@@ -72,22 +74,22 @@ pub(super) struct RoleArgs {
     #[arg(long, value_name = "IMAGE", hide = true, requires = "role")]
     agent_image: Option<String>,
     /// Let the controller wait for the cluster version operator
-    #[arg(long, help_heading = ROLE, requires = "role")]
+    #[arg(long, help_heading = CONTROLLER, requires = "role")]
     check_cluster_version: bool,
     /// Let the controller report how often hosts were rebooted
-    #[arg(long, help_heading = ROLE, requires = "role")]
+    #[arg(long, help_heading = CONTROLLER, requires = "role")]
     notify_num_reboots: bool,
     /// Addresses by which the controller reaches the service
-    #[arg(long, value_name = "IP", value_delimiter = ',', help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "IP", value_delimiter = ',', help_heading = CONTROLLER, requires = "role")]
     service_ips: Vec<String>,
     /// Proxy for http, of the image and of the host's programs
-    #[arg(long, value_name = "URL", help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "URL", help_heading = PROXIES, requires = "role")]
     http_proxy: Option<String>,
     /// Proxy for https
-    #[arg(long, value_name = "URL", help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "URL", help_heading = PROXIES, requires = "role")]
     https_proxy: Option<String>,
     /// Hosts and networks to reach without a proxy
-    #[arg(long, value_name = "LIST", help_heading = ROLE, requires = "role")]
+    #[arg(long, value_name = "LIST", help_heading = PROXIES, requires = "role")]
     no_proxy: Option<String>,
     /// Reboot into the installed system at the end
     #[arg(long, help_heading = ROLE, requires = "role")]

@@ -36,10 +36,10 @@ impl Install {
             self.print(&plan, &plan.to_string())?;
             return Ok(if plan.is_refused() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
-        if voice == Voice::CoreosInstaller {
+        let mut display = self.display();
+        if voice == Voice::CoreosInstaller || display.is_bar() {
             say(&origin);
         }
-        let mut display = self.display();
         let result = diskwrite::install(&options, &mut |event| display.show(&event));
         if let Err(error) = &result {
             display.failed(error);

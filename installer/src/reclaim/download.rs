@@ -35,7 +35,7 @@ pub enum DownloadError {
         status: u16,
     },
     /// The connection broke, or took too long.
-    #[error("fetching {url} broke off after {bytes} bytes")]
+    #[error("fetching {url} broke off after {}", kernel::units::binary(*bytes))]
     Broken {
         /// Without what may be secret.
         url: String,
@@ -44,7 +44,7 @@ pub enum DownloadError {
         source: io::Error,
     },
     /// It can't be the right file.
-    #[error("{url} has more than {MAX_BYTES} bytes")]
+    #[error("{url} has more than {}", kernel::units::binary(MAX_BYTES))]
     TooLarge {
         /// Without what may be secret.
         url: String,

@@ -2,6 +2,7 @@
 
 use super::{Architecture, Download, DownloadError, EntryError, Host, HostError, loader_entry, zipl_options};
 use api::{BootArtifactsRequest, http::HttpConfig};
+use kernel::units::beside;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek},
@@ -56,7 +57,7 @@ pub enum ReclaimError {
     #[error("cannot put {} in place", path.display())]
     Place { path: PathBuf, source: io::Error },
     /// Also after the rollback was removed.
-    #[error("the boot file system at {} has {free_bytes} bytes free, but {needed_bytes} are needed", boot.display())]
+    #[error("the boot file system at {} has {} free, but {} are needed", boot.display(), beside(*free_bytes, *needed_bytes), beside(*needed_bytes, *free_bytes))]
     NoSpace { boot: PathBuf, free_bytes: u64, needed_bytes: u64 },
 }
 

@@ -37,9 +37,11 @@ pub mod supervise;
 pub mod terminal;
 pub mod udev;
 pub mod units;
+mod wrap;
 
 pub use cancel::Cancel;
 pub use columns::columns;
 pub use device::DevNumber;
 pub use in_full::in_full;
 pub use root::Root;
+pub use wrap::wrapped;

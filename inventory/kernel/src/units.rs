@@ -12,7 +12,7 @@ fn tenths(bytes: u64) -> (u128, &'static str) {
     ((u128::from(bytes) * 10 + unit / 2) / unit, letter)
 }
 
-/// `1.5 KiB`, `1.0 GiB`, `512 B`: with one decimal, rounded.
+/// `1.5 KiB`, `1.0 GiB`, `512 B`: with one decimal, rounded. For amounts that change while they are shown.
 pub fn one_decimal(bytes: u64) -> String {
     match tenths(bytes) {
         (_, "") => format!("{bytes} B"),
@@ -30,8 +30,9 @@ pub fn short(bytes: u64) -> String {
     }
 }
 
-/// `32 GiB`, `894.2 GiB`, `512 B`: with a decimal where it is not zero, rounded down. TiB is the largest unit.
-pub fn at_most(bytes: u64) -> String {
+/// `32 GiB`, `894.2 GiB`, `512 B`: with a decimal where it is not zero, rounded down. TiB is the largest unit. So people read sizes
+/// everywhere, but where the form is another program's.
+pub fn binary(bytes: u64) -> String {
     let power = (bytes.max(1).ilog2() / 10).min(4);
     let unit = 1_u64 << (10 * power);
     let name = ["B", "KiB", "MiB", "GiB", "TiB"].get(usize::try_from(power).unwrap_or(0)).copied().unwrap_or_default();
@@ -41,6 +42,12 @@ pub fn at_most(bytes: u64) -> String {
         0 => format!("{} {name}", bytes / unit),
         tenths => format!("{}.{tenths} {name}", bytes / unit),
     }
+}
+
+/// The same beside another amount, which it is compared with: exact where both would look the same.
+pub fn beside(bytes: u64, other: u64) -> String {
+    let rounded = binary(bytes);
+    if bytes != other && rounded == binary(other) { format!("{bytes} B") } else { rounded }
 }
 
 /// A number of bytes, with or without a binary unit: `22m`, `22MiB`. The error is a sentence for the user.
@@ -73,7 +80,15 @@ mod tests {
     fn amounts_are_never_more_than_there_is() {
         let sizes = [0, 1023, 1024, 1536, 32 << 30, 960_197_124_096, u64::MAX];
         let shown = ["0 B", "1023 B", "1 KiB", "1.5 KiB", "32 GiB", "894.2 GiB", "16777215.9 TiB"];
-        assert_eq!(sizes.map(at_most), shown);
+        assert_eq!(sizes.map(binary), shown);
+    }
+
+    #[test]
+    fn amounts_that_differ_look_different() {
+        assert_eq!(beside(10 << 30, 8 << 30), "10 GiB");
+        assert_eq!(beside((8 << 30) + 512, 8 << 30), "8589935104 B");
+        assert_eq!(beside(8 << 30, (8 << 30) + 512), "8589934592 B");
+        assert_eq!(beside(1 << 20, 1 << 20), "1 MiB");
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Capture {
                 Some(len_bytes)
             }
         };
-        let len = len_bytes.map(|len| format!(", {len} bytes")).unwrap_or_default();
+        let len = len_bytes.map(|len| format!(", {}", kernel::units::binary(len))).unwrap_or_default();
         let _ = writeln!(stderr(), "{}: {} entries{len}", self.output.display(), captured.len());
         Ok(())
     }

@@ -5,12 +5,14 @@ mod eligibility;
 mod identifiers;
 mod kind;
 mod medium;
+mod nodes;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod vpd;
 
 pub(crate) use device::sector_bytes;
+pub use nodes::disk_nodes;
 pub(crate) use vpd::{ata_identify, serial as unit_serial};
 
 use crate::{Root, ask::Question};

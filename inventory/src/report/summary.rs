@@ -2,7 +2,7 @@
 
 use super::{Report, memory::modules};
 use kernel::order::Gather;
-use kernel::units::at_most;
+use kernel::units::binary;
 use std::collections::BTreeMap;
 
 /// Names and texts of the lines; a line of which nothing is known is missing.
@@ -50,8 +50,7 @@ fn processors(report: &Report) -> String {
 
 fn memory(report: &Report) -> String {
     let memory = &report.memory;
-    let bytes =
-        memory.installed_bytes.map(at_most).or_else(|| Some(format!("{} usable", at_most(memory.usable_bytes?))));
+    let bytes = memory.installed_bytes.map(binary).or_else(|| Some(format!("{} usable", binary(memory.usable_bytes?))));
     let sockets = memory.populated_sockets.zip(memory.empty_sockets);
     let sockets = sockets.map(|(full, empty)| format!("{full} of {} sockets filled", full.saturating_add(empty)));
     let module = modules(memory).into_iter().find(|device| device.installed == Some(true));
@@ -69,7 +68,7 @@ fn storage(report: &Report) -> String {
     let known_by = |wwid: &Option<String>, name: &String| wwid.as_ref().unwrap_or(name).clone();
     let disks: BTreeMap<_, _> = fixed.map(|disk| (known_by(&disk.wwid, &disk.name), disk.size_bytes)).gather();
     let bytes = disks.values().copied().flatten().reduce(u64::saturating_add);
-    comma([counted(disks.len(), "disk"), bytes.map(at_most)])
+    comma([counted(disks.len(), "disk"), bytes.map(binary)])
 }
 
 /// Without virtual functions.

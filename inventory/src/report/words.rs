@@ -46,7 +46,7 @@ pub(super) fn with_unit(name: &str, value: &Value) -> String {
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => match number.as_u64() {
-            Some(bytes) if name.ends_with("_bytes") => kernel::units::at_most(bytes),
+            Some(bytes) if name.ends_with("_bytes") => kernel::units::binary(bytes),
             _ => format!(
                 "{}{}",
                 number.to_string().trim_end_matches(".0"),

@@ -43,7 +43,7 @@ pub(super) struct Dhcp {
     /// How long to listen for offers (default 5), or to try for both leases (default 28), seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: Option<u64>,
-    /// Print the result as one line of JSON, as when stdout is not a terminal
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }

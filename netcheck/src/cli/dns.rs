@@ -21,8 +21,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
     {"domain_name":"validateNoWildcardDNS.prod.example.com."}]}
 
 Examples:
-  landfall netcheck dns api.prod.example.com validateNoWildcardDNS.prod.example.com.
-  landfall netcheck dns --resolv-conf /run/NetworkManager/no-stub-resolv.conf quay.io
+  landfall netcheck dns api.prod.example.com \
+    validateNoWildcardDNS.prod.example.com.
+  landfall netcheck dns --resolv-conf \
+    /run/NetworkManager/no-stub-resolv.conf quay.io
   landfall netcheck dns --request domains.json"#)]
 pub(super) struct Dns {
     /// Names to look up; a trailing dot disables the search list
@@ -41,7 +43,7 @@ pub(super) struct Dns {
     #[arg(long, value_name = "N", default_value_t = DnsOptions::default().deadline.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     deadline_s: u64,
-    /// Print the answers as one line of JSON, as when stdout is not a terminal
+    /// Print the answers as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -25,7 +25,8 @@ The time comes from --ntp, else from chronyd's servers, else from the date of th
 
 Examples:
   landfall netcheck doctor --url https://api.example.com
-  landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem --ntp 192.0.2.1
+  landfall netcheck doctor --url https://api.example.com --ca-cert ca.pem \\
+    --ntp 192.0.2.1
   landfall netcheck doctor --url http://192.0.2.7:8090 --json | jq .cause")]
 pub(super) struct Doctor {
     /// URL of the service, as given to agents
@@ -49,7 +50,7 @@ pub(super) struct Doctor {
     /// How long to wait for each connection and answer, seconds; 1 to 60
     #[arg(long, value_name = "N", default_value_t = 5)]
     timeout_s: u64,
-    /// Print the findings as one line of JSON, as when stdout is not a terminal
+    /// Print the findings as one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +58,7 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let report = diagnose(&self.options())?;
-        print(self.json, &report, || report.to_text())?;
+        print(self.json, &report, || report.to_text(kernel::terminal::line_columns()))?;
         Ok(if report.reachable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

@@ -28,8 +28,10 @@ use std::{
    "request_headers":[{"key":"X-Auth","value":"..."}]}
 
 Examples:
-  landfall netcheck endpoint http://api-int.prod.example.com:22624/config/worker
-  landfall netcheck endpoint --ca root-ca.crt https://api-int.prod.example.com:22623/config/worker
+  landfall netcheck endpoint \
+    http://api-int.prod.example.com:22624/config/worker
+  landfall netcheck endpoint --ca root-ca.crt \
+    https://api-int.prod.example.com:22623/config/worker
   landfall netcheck endpoint --request request.json --json"#)]
 pub(super) struct Endpoint {
     /// URL of the config
@@ -54,7 +56,7 @@ pub(super) struct Endpoint {
     #[arg(long, value_name = "N", default_value_t = EndpointOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the reply as one line of JSON, as when stdout is not a terminal
+    /// Print the reply as one line of JSON
     #[arg(long)]
     json: bool,
 }

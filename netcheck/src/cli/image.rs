@@ -44,8 +44,10 @@ The request is what the service sends with a container-image-availability step, 
    "timeout":960}
 
 Examples:
-  landfall netcheck image quay.io/edge-infrastructure/assisted-installer:latest
-  landfall netcheck image --authfile pull-secret.json --ca lab.crt registry.lab:5000/ocp/release:4.22.9
+  landfall netcheck image \
+    quay.io/edge-infrastructure/assisted-installer:latest
+  landfall netcheck image --authfile pull-secret.json \
+    --ca lab.crt registry.lab:5000/ocp/release:4.22.9
   landfall netcheck image --request images.json --json"#
 )]
 pub(super) struct Image {
@@ -74,7 +76,7 @@ pub(super) struct Image {
     /// Whether podman pulls and stores the images [default: auto with --request, else never]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     store: Option<When>,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -218,8 +220,8 @@ struct ProgressLine {
 impl ProgressLine {
     fn show(&self, progress: &Progress<'_>) {
         if self.on_terminal {
-            let numbers = table::numbers(progress.fetched_bytes, progress.elapsed.as_secs_f64());
-            let total = table::megabytes(progress.total_bytes);
+            let numbers = table::numbers(progress.fetched_bytes, progress.elapsed);
+            let total = kernel::units::one_decimal(progress.total_bytes);
             // A closed terminal must not stop the check.
             let _ = write!(stderr(), "\r\x1b[K{}: {numbers} of {total}", progress.name.escape_debug());
         }

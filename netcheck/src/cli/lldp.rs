@@ -20,7 +20,8 @@ use std::{process::ExitCode, time::Duration};
 #[command(after_help = "\
 Examples:
   landfall netcheck lldp
-  landfall netcheck lldp --interface ens1f0 --interface ens1f1 --timeout-s 70 --json")]
+  landfall netcheck lldp --interface ens1f0 --interface ens1f1 \\
+    --timeout-s 70 --json")]
 pub(super) struct Lldp {
     /// Listen on this interface, whatever its kind, instead of on every network card (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
@@ -28,7 +29,7 @@ pub(super) struct Lldp {
     /// Maximum time to listen, seconds
     #[arg(long, value_name = "N", default_value = "35", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the result as one line of JSON, as when stdout is not a terminal
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -23,7 +23,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 Examples:
   landfall netcheck mesh --request hosts.json
-  landfall netcheck mesh --interface bond0.100 --count 100 --interval-ms 20 < hosts.json"#)]
+  landfall netcheck mesh --interface bond0.100 --count 100 --interval-ms 20 \
+    < hosts.json"#)]
 pub(super) struct Mesh {
     /// File with the hosts to probe, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -46,7 +47,7 @@ pub(super) struct Mesh {
     /// Probe from this interface, whatever its kind, instead of all that qualify (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,7 @@
 //! `landfall netcheck`: the checks by hand, and as the child processes of an agent's steps.
 //!
-//! Each reads the document of its step from `--request`, or a person's arguments, and prints the step's reply as JSON or a
-//! table for a person.
+//! Each reads the document of its step from `--request`, or a person's arguments, and prints a table for a
+//! person, or with `--json` the step's reply.
 
 mod dhcp;
 mod dns;
@@ -22,7 +22,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use std::{
     fs::File,
-    io::{IsTerminal, Read, Write, stdin, stdout},
+    io::{Read, Write, stdin, stdout},
     path::Path,
     process::ExitCode,
 };
@@ -32,7 +32,7 @@ const MAX_REQUEST_BYTES: u64 = 16 << 20;
 
 /// Check the network from this host.
 ///
-/// Results go to stdout, everything else to stderr. Probes need root or the capability CAP_NET_RAW.
+/// Results go to stdout, as a table or with --json as JSON; everything else to stderr. Probes need root or the capability CAP_NET_RAW.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Netcheck {
     #[command(subcommand)]
@@ -83,9 +83,9 @@ pub enum Outcome {
     Document(Document),
 }
 
-/// Prints a result: as one line of JSON when asked to or when stdout is not a terminal, else as a table.
+/// Prints a result: as a table, or with `--json`, which the agent gives, as one line of JSON.
 fn print(json: bool, document: &impl Serialize, for_people: impl FnOnce() -> String) -> anyhow::Result<()> {
-    let text = if json || !stdout().is_terminal() {
+    let text = if json {
         let mut line = serde_json::to_string(document).context("cannot print the result")?;
         line.push('\n');
         line

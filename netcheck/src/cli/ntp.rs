@@ -17,9 +17,9 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
   {"ntp_source":"ntp1.example.com,192.168.126.1"}
 
 Examples:
-  landfall netcheck ntp                                       what chronyd has
-  landfall netcheck ntp ntp1.example.com                      the same, after adding a server
-  landfall netcheck ntp --direct ntp1.example.com 10.0.0.1    how far off is this clock?"#)]
+  landfall netcheck ntp                                      # its sources
+  landfall netcheck ntp ntp1.example.com                     # after adding it
+  landfall netcheck ntp --direct ntp1.example.com 10.0.0.1   # how far off"#)]
 pub(super) struct Ntp {
     /// Names or addresses of servers. Without --direct each one that chronyd lacks is ADDED to it; with --direct each is only
     /// asked, and may be NAME:PORT
@@ -37,7 +37,7 @@ pub(super) struct Ntp {
     /// End the check after this time, seconds
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=600))]
     deadline_s: u64,
-    /// Print the report as one line of JSON, as when stdout is not a terminal
+    /// Print the report as one line of JSON
     #[arg(long)]
     json: bool,
 }

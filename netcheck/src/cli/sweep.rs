@@ -53,7 +53,7 @@ pub(super) struct Sweep {
     /// Probe from this interface, whatever its kind, instead of those that qualify (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the free addresses as one line of JSON, as when stdout is not a terminal
+    /// Print the free addresses as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,8 @@ use std::{
     "[{\"url\":\"http://tang:7500\",\"thumbprint\":\"PLjNyRdGw03zlRoG...\"}]"}
 
 Examples:
-  landfall netcheck tang http://tang.example.com:7500 PLjNyRdGw03zlRoGjQYMahSZGu9
+  landfall netcheck tang http://tang.example.com:7500 \
+    PLjNyRdGw03zlRoGjQYMahSZGu9
   landfall netcheck tang --request servers.json"#)]
 pub(super) struct Tang {
     /// The server
@@ -42,7 +43,7 @@ pub(super) struct Tang {
     #[arg(long, value_name = "N", default_value_t = TangOptions::default().timeout.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout_s: u64,
-    /// Print the reply as one line of JSON, as when stdout is not a terminal
+    /// Print the reply as one line of JSON
     #[arg(long)]
     json: bool,
 }

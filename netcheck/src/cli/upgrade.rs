@@ -11,7 +11,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// If the host has podman, it pulls and stores the image, as for the real agent; otherwise the image is fetched and verified.
 /// If the image has this project's label (org.landfall.agent), its program is written to --stage.
 ///
-/// The exit status is always 0: the answer has the result, in the form of an upgrade-agent step.
+/// The exit status is always 0: the answer has the result; with --json in the form of an upgrade-agent step.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"The request is what the service sends with an upgrade-agent step:
   {"agent_image":"registry.example.com/landfall-agent:2.0"}
@@ -19,7 +19,8 @@ and the answer the same with "result": "success" or "failure".
 
 Examples:
   landfall netcheck upgrade --request request.json
-  landfall netcheck upgrade --request request.json --stage /run/landfall/agent && /run/landfall/agent --version"#)]
+  landfall netcheck upgrade --request request.json \
+    --stage /run/landfall/agent && /run/landfall/agent --version"#)]
 pub(super) struct Upgrade {
     /// File with the request, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
@@ -30,6 +31,9 @@ pub(super) struct Upgrade {
     /// Time for each of pulling and fetching, seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
     timeout_s: u32,
+    /// Print the answer as one line of JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Upgrade {
@@ -42,7 +46,7 @@ impl Upgrade {
         });
         let result = if is_there { "success" } else { "failure" };
         let answer = UpgradeAgentResponse { agent_image, result: result.to_owned() };
-        print(true, &answer, String::new)?;
+        print(self.json, &answer, || format!("{}: {}\n", answer.agent_image.escape_debug(), answer.result))?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -21,8 +21,8 @@ also by this host:
 
 Examples:
   landfall netcheck vip 192.168.126.100 fd00::100
-  landfall netcheck vip --own                            does another station hold an address of mine?
-  landfall netcheck vip 10.1.2.3 --interface ens4        on a link where this host has no address yet
+  landfall netcheck vip --own                       # owners of ours
+  landfall netcheck vip 10.1.2.3 --interface ens4   # on this link
   landfall netcheck vip --request vips.json"#
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["addresses", "request", "own"]))]
@@ -39,7 +39,7 @@ pub(super) struct Vip {
     /// Probe on this interface, whatever its addresses (may be given several times)
     #[arg(long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Print the result as one line of JSON, as when stdout is not a terminal
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,8 +1,12 @@
 //! What the doctor says: one finding a station, and what follows from them.
 
 use crate::codec::text::printable;
+use kernel::wrapped;
 use serde::Serialize;
-use std::fmt::{self, Write};
+use std::fmt;
+
+/// Width of the columns before what was seen.
+const HANG: usize = 19;
 
 /// Raised when a field changes its name or meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -199,8 +203,8 @@ impl Report {
         self.stations.iter().find(|finding| finding.station == station)
     }
 
-    /// One line a station, what to do below it, and a conclusion.
-    pub fn to_text(&self) -> String {
+    /// One line a station, what to do below it, and a conclusion; lines longer than `columns` are wrapped.
+    pub fn to_text(&self, columns: usize) -> String {
         let mut text = String::new();
         for Finding { station, verdict, seen, next, .. } in &self.stations {
             let verdict = match verdict {
@@ -211,23 +215,43 @@ impl Report {
             };
             let station = station.to_string();
             // Some of it others have said.
-            let _ = writeln!(text, "{station:<9}  {verdict:<6}  {}", printable(seen.as_bytes()));
+            let head = format!("{station:<9}  {verdict:<6}  ");
+            text.push_str(&wrapped(&head, &printable(seen.as_bytes()), HANG, columns));
             if let Some(next) = next {
-                let _ = writeln!(text, "{:<9}  {:<6}  -> {}", "", "", printable(next.as_bytes()));
+                let head = format!("{:HANG$}-> ", "");
+                text.push_str(&wrapped(&head, &printable(next.as_bytes()), HANG + "-> ".len(), columns));
             }
         }
         let url = &self.url;
         let unsound = self.stations.iter().any(|finding| matches!(finding.verdict, Verdict::Warn | Verdict::Broken));
-        let _ = match (self.reachable, self.cause) {
-            (true, _) if unsound => {
-                writeln!(text, "\nThe service at {url} can be reached, but with warnings: see above.")
-            }
-            (true, _) => writeln!(text, "\nThe service at {url} can be reached."),
-            (false, Some(cause)) => {
-                writeln!(text, "\nThe service at {url} cannot be reached. First failure: {cause}.")
-            }
-            (false, None) => writeln!(text, "\nThe service at {url} cannot be reached."),
+        let conclusion = match (self.reachable, self.cause) {
+            (true, _) if unsound => format!("The service at {url} can be reached, but with warnings: see above."),
+            (true, _) => format!("The service at {url} can be reached."),
+            (false, Some(cause)) => format!("The service at {url} cannot be reached. First failure: {cause}."),
+            (false, None) => format!("The service at {url} cannot be reached."),
         };
-        text
+        format!("{text}\n{}", wrapped("", &conclusion, 0, columns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_hang_below_their_column() {
+        let url = "https://assisted-service.apps.hub.example.com:8443";
+        let station =
+            Finding::broken(Station::Dns, Code::NoSuchName, "no server knows the name of the service", "ask for it");
+        let text = Report::new(url.to_owned(), false, vec![station]).to_text(44);
+        let expected = "\
+dns        BROKEN  no server knows the name\n                   of the service
+                   -> ask for it
+
+The service at
+https://assisted-service.apps.hub.example.com:8443
+cannot be reached. First failure: dns.
+";
+        assert_eq!(text, expected);
     }
 }

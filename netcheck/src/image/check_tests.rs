@@ -117,7 +117,7 @@ fn the_table_says_where_and_why() {
     };
     let expected = "\
 b.io/a:1
-  available from b.io/a:1, 25.0 MB in 2.0 s, 12.5 MB/s
+  available from b.io/a:1, 23.8 MiB in 2.0 s, 11.9 MiB/s
   mirror m.lab/a:1: name: the name in m.lab cannot be resolved: host not found
     check the name, and the host's DNS servers (landfall netcheck dns)
 
@@ -125,7 +125,7 @@ b.io/b:1
   available from b.io/a:1, all parts shared with images above
 
 b.io/c:1
-  available, now stored, 1.0 MB in 2.0 s, 0.5 MB/s
+  available, now stored, 976.6 KiB in 2.0 s, 488.3 KiB/s
 
 b.io/d:1
   NOT AVAILABLE

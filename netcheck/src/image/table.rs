@@ -1,8 +1,9 @@
 //! Findings for a reader at a terminal, and for the log.
 
-use super::{Attempt, Availability, Finding, Findings, ImageError, rate};
+use super::{Attempt, Availability, Finding, Findings, ImageError};
 use crate::codec::text::printable;
-use std::{error::Error, fmt::Write, path::Path};
+use kernel::units::one_decimal;
+use std::{error::Error, fmt::Write, path::Path, time::Duration};
 
 /// One paragraph an image: the verdict, then each place where it was not available.
 pub(crate) fn render(findings: &Findings, certificates: &Path) -> String {
@@ -20,11 +21,11 @@ fn render_image(finding: &Finding, certificates: &Path) -> String {
         }
         Ok(Availability::Fetched { endpoint, size_bytes, time, attempts }) => {
             let mirror = if endpoint.mirror { "mirror " } else { "" };
-            let numbers = numbers(*size_bytes, time.as_secs_f64());
+            let numbers = numbers(*size_bytes, *time);
             (format!("available from {mirror}{}, {numbers}", endpoint.reference), attempts)
         }
         Ok(Availability::Stored { size_bytes, time }) => {
-            (format!("available, now stored, {}", numbers(*size_bytes, time.as_secs_f64())), &[])
+            (format!("available, now stored, {}", numbers(*size_bytes, *time)), &[])
         }
         Err(ImageError::Nowhere(attempts)) => ("NOT AVAILABLE".to_owned(), attempts),
         Err(error) => (format!("NOT AVAILABLE: {}", chain(error)), &[]),
@@ -50,10 +51,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 /// Size, time and rate.
-pub(crate) fn numbers(bytes: u64, seconds: f64) -> String {
-    format!("{} in {seconds:.1} s, {:.1} MB/s", megabytes(bytes), rate(bytes, seconds))
-}
-
-pub(crate) fn megabytes(bytes: u64) -> String {
-    format!("{:.1} MB", rate(bytes, 1.0))
+pub(crate) fn numbers(bytes: u64, time: Duration) -> String {
+    let a_second = u128::from(bytes).saturating_mul(1000) / time.as_millis().max(1);
+    let rate = one_decimal(u64::try_from(a_second).unwrap_or(u64::MAX));
+    format!("{} in {:.1} s, {rate}/s", one_decimal(bytes), time.as_secs_f64())
 }

@@ -97,7 +97,7 @@ impl Lab {
 
     pub(crate) fn diagnose(&self, options: &DoctorOptions) -> Report {
         let report = self.us.namespace.enter(|| diagnose(options)).unwrap();
-        println!("{}", report.to_text());
+        println!("{}", report.to_text(usize::MAX));
         assert_eq!(serde_json::to_value(&report).unwrap()["schema_version"], json!(1));
         report
     }

@@ -64,7 +64,7 @@ fn a_sound_way_is_passed_from_link_to_service() {
     assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
     assert!(report.stations.iter().all(|finding| finding.verdict == Verdict::Ok), "{report:?}");
     assert_eq!((report.reachable, report.cause), (true, None));
-    assert!(report.to_text().ends_with("\nThe service at https://api.example.com can be reached.\n"));
+    assert!(report.to_text(usize::MAX).ends_with("\nThe service at https://api.example.com can be reached.\n"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_sound_way_of_ipv6_alone_is_passed_from_link_to_service() {
         ];
         assert_eq!(report.stations.iter().map(|finding| finding.seen.clone()).collect::<Vec<_>>(), seen);
         assert_eq!((unsound(&report), report.reachable, report.cause), (vec![], true, None));
-        assert!(report.to_text().ends_with(&format!("\nThe service at {url} can be reached.\n")));
+        assert!(report.to_text(usize::MAX).ends_with(&format!("\nThe service at {url} can be reached.\n")));
     }
 }
 
@@ -121,7 +121,7 @@ fn no_carrier() {
         "",
         ["address", "gateway", "duplicate", "dns", "time", "proxy", "tls", "service"].map(skipped).concat(),
     );
-    assert_eq!(report.to_text(), expected);
+    assert_eq!(report.to_text(usize::MAX), expected);
     lab.us.namespace.ip("link set ens3 down");
     let report = lab.diagnose(&lab.options("http://203.0.113.7:8090"));
     let seen = format!("ens3 ({OUR_MAC}) is down");
@@ -292,7 +292,7 @@ fn proxies_that_do_not_work() {
         let options = DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) };
         let report = lab.diagnose(&options);
         assert_cause(&report, &broken(Station::Proxy, code, seen, &format!("{next}{without}")));
-        assert!(!report.to_text().contains("secret"));
+        assert!(!report.to_text(usize::MAX).contains("secret"));
     }
     for (list, excepted) in [("203.0.113.0/24", true), (" 203.0.113.7:8090", true), ("203.0.113.7:80", false)] {
         let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", list)]);
@@ -306,7 +306,7 @@ fn proxies_that_do_not_work() {
     ] {
         let proxy = ProxyVariables::from_pairs(&[(variable, "http://203.0.113.7:8090")]);
         let report = lab.diagnose(&DoctorOptions { proxy, ..lab.options(&format!("http://{SERVICE}:8090")) });
-        assert!(report.reachable, "{}", report.to_text());
+        assert!(report.reachable, "{}", report.to_text(usize::MAX));
         assert_eq!(report.station(Station::Proxy).unwrap().seen, seen);
     }
     let proxy = ProxyVariables::from_pairs(&[("HTTP_PROXY", "http://203.0.113.8:3129"), ("NO_PROXY", SERVICE)]);
@@ -403,7 +403,7 @@ fn a_service_on_the_machine_itself_needs_no_network() {
     lab.segment.unplug(&lab.gateway);
     let options = lab.options("http://127.0.0.1:8090");
     let report = lab.gateway.namespace.enter(|| diagnose(&options)).unwrap();
-    println!("{}", report.to_text());
+    println!("{}", report.to_text(usize::MAX));
     assert!(report.reachable);
     assert_eq!(unsound(&report), [(Station::Link, Verdict::Warn)]);
     let seen = "not needed: the service 127.0.0.1 is this machine itself";

@@ -12,6 +12,7 @@ use qemu_tests::{
     view::HostView,
     vm::Firmware,
 };
+use service_stub::control;
 use std::{
     cell::RefCell,
     io::{self, IsTerminal},
@@ -139,7 +140,7 @@ impl Demo {
 
     fn install(&self, config: RackConfig, began: Instant, stop: &Arc<AtomicBool>) -> Result<()> {
         let limit = Duration::from_secs(self.limit.saturating_mul(60));
-        let live = Rc::new(RefCell::new(Live::new(io::stderr().is_terminal())));
+        let live = Rc::new(RefCell::new(Live::new(io::stderr().is_terminal(), control::width(&io::stderr()))));
         let title = Rc::new(RefCell::new(String::new()));
         let observer = {
             let (live, title, stop) = (live.clone(), title.clone(), stop.clone());

@@ -52,7 +52,7 @@ impl ClusterFiles {
         Ok(Self {
             directory: directory.to_owned(),
             settings,
-            offered: [stripped, library].map(|file| file.with_added_extension("gz")).into(),
+            offered: [stripped, library].map(|file| PathBuf::from(format!("{}.gz", file.display()))).into(),
         })
     }
 

@@ -2,6 +2,8 @@
 // Each suite uses its part of it.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub(crate) mod console;
+
 use qemu_tests::{
     images::{Compression, Drivers, LiveIso, SectorSize, live_iso},
     media,
@@ -119,7 +121,7 @@ pub(crate) fn check_efi_boot(console: &Path, loader: &str) {
 
 /// Prints changes, so that the history precedes a failure.
 pub(crate) fn changes() -> qemu_tests::rack::Observer {
-    let (live, began) = (RefCell::new(Live::new(false)), Instant::now());
+    let (live, began) = (RefCell::new(Live::new(false, None)), Instant::now());
     Box::new(move |views: &[HostView]| {
         live.borrow_mut().show(&mut io::stdout(), "", began.elapsed(), views).map_err(RackError::Setup)
     })

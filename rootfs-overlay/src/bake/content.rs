@@ -26,6 +26,8 @@ const SERVE_UNIT: (&str, &str) =
     ("landfall-serve.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-serve.service"));
 const STATUS_UNIT: (&str, &str) =
     ("landfall-status.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-status.service"));
+const CONSOLE_UNIT: (&str, &str) =
+    ("landfall-console.service", include_str!("../../overlay/usr/lib/systemd/system/landfall-console.service"));
 
 /// Why there is no overlay.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +127,7 @@ impl Content {
         order::sort_by(&mut entries, |a, b| a.path.cmp(&b.path));
         // With the agent even without a plan, which may come with the config in the ISO's embed area.
         let served = agent || has_plan;
-        let units = [(agent, AGENT_UNIT), (served, SERVE_UNIT), (served, STATUS_UNIT)];
+        let units = [(agent, AGENT_UNIT), (served, SERVE_UNIT), (served, STATUS_UNIT), (served, CONSOLE_UNIT)];
         let units = units.into_iter().filter(|(wanted, _)| *wanted).map(|(_, unit)| unit).collect();
         Ok(Self { program, entries, units, service_url, rendezvous: has_plan })
     }

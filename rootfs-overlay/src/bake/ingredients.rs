@@ -16,9 +16,13 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Maximum depth of a plan's directory.
 const MAX_DEPTH: usize = 8;
 
+/// Their group in the help.
+pub(crate) const CONTENT: &str = "Content";
+
 /// What to bake in. By default the running program and its units, for hosts that get their service from kernel arguments, firmware,
 /// or an Ignition config embedded later.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = CONTENT)]
 pub struct OverlayOptions {
     /// Static landfall for the live system's processor [default: the
     /// landfall-host installed with this program, else this program; with

@@ -18,6 +18,7 @@ pub mod splice;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ingredients::CONTENT;
 pub use ingredients::OverlayOptions;
 
 use content::{Content, ContentError};

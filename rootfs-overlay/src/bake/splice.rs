@@ -2,12 +2,9 @@
 
 use crate::output::{Output, OutputError, Unfinished, stdout};
 use crate::patched::Patch;
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::progress::Progress;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
-
-/// Bytes copied between updates of the progress bar.
-const STEP_BYTES: u64 = 64 << 20;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// A piece of a new file.
 #[derive(Debug)]
@@ -53,46 +50,25 @@ pub fn patched<'a>(file: &'a File, len: u64, patches: Vec<Patch>) -> Vec<Piece<'
 
 /// Writes the pieces, one after the other, to a new file or to standard output.
 pub fn write(output: &Output, pieces: &[Piece<'_>]) -> Result<(), OutputError> {
-    let bar = io::stderr().is_terminal().then(|| bar(total(pieces)));
-    let result = match output {
+    match output {
         Output::NewFile(path) => {
             let mut unfinished = Unfinished::create(path)?;
-            copy(pieces, unfinished.file(), bar.as_ref()).map_err(OutputError::Copy)?;
+            copy(pieces, unfinished.file()).map_err(OutputError::Copy)?;
             unfinished.finish()
         }
-        Output::Stdout | Output::InPlace => copy(pieces, &mut stdout()?, bar.as_ref()).map_err(OutputError::Stream),
-    };
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
+        Output::Stdout | Output::InPlace => copy(pieces, &mut stdout()?).map_err(OutputError::Stream),
     }
-    result
 }
 
-fn bar(len: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}  {bytes_per_sec}");
-    let bar = ProgressBar::new(len);
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn copy(pieces: &[Piece<'_>], out: &mut File, bar: Option<&ProgressBar>) -> io::Result<()> {
+fn copy(pieces: &[Piece<'_>], out: &mut File) -> io::Result<()> {
+    let progress = Progress::of(total(pieces));
     for piece in pieces {
         match piece {
             Piece::Copy { file, offset, len } => {
                 let mut file = *file;
                 file.seek(SeekFrom::Start(*offset))?;
-                let mut remaining = *len;
-                while remaining > 0 {
-                    let step = remaining.min(STEP_BYTES);
-                    if io::copy(&mut file.take(step), out)? < step {
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was truncated meanwhile"));
-                    }
-                    remaining -= step;
-                    if let Some(bar) = bar {
-                        bar.inc(step);
-                    }
+                if progress.copy(file, *len, out)? < *len {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was truncated meanwhile"));
                 }
             }
             Piece::Bytes(bytes) => out.write_all(bytes)?,

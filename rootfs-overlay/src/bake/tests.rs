@@ -90,6 +90,10 @@ fn bake(base: &Path, out: &Path, content: &Content) -> Vec<u8> {
     written(&IsoFile::open(base).unwrap().baked(content, None).unwrap(), out)
 }
 
+/// Of a live host with an agent.
+const UNITS: [&str; 4] =
+    ["agent.service", "landfall-serve.service", "landfall-status.service", "landfall-console.service"];
+
 #[test]
 fn an_iso_carries_what_was_baked_in_and_gives_it_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -106,7 +110,7 @@ fn an_iso_carries_what_was_baked_in_and_gives_it_back() {
     let iso = IsoFile::open(&path("first")).unwrap();
     let manifest = iso.manifest().unwrap();
     assert_eq!(manifest.service_url.as_deref(), Some("http://a:1/"));
-    assert_eq!(manifest.units, ["agent.service", "landfall-serve.service", "landfall-status.service"]);
+    assert_eq!(manifest.units, UNITS);
     assert!(manifest.rendezvous && !format!("{manifest:?}").contains("hunter2"));
     let files: Vec<(&str, &str)> = manifest.files.iter().map(|file| (file.path.as_str(), file.mode.as_str())).collect();
     let expected = [
@@ -368,7 +372,7 @@ fn the_real_ignition_writes_what_was_baked_in() {
     let unit = String::from_utf8_lossy(&nodes["/etc/systemd/system/agent.service"].contents);
     assert!(unit.contains("ExecCondition=/usr/local/bin/landfall agent config --is-configured"), "{unit}");
     let preset = String::from_utf8_lossy(&nodes["/etc/systemd/system-preset/20-ignition.preset"].contents);
-    for unit in ["agent.service", "landfall-serve.service", "landfall-status.service"] {
+    for unit in UNITS {
         assert!(preset.contains(&format!("enable {unit}\n")), "{preset}");
     }
 }

@@ -1,16 +1,17 @@
 //! `iso bake`, `pxe bake`.
 
 use super::{note, print};
-use crate::bake::OverlayOptions;
 use crate::bake::content::LIVE_PROGRAM;
 use crate::bake::initrd::InitrdFile;
 use crate::bake::iso::IsoFile;
 use crate::bake::manifest::Manifest;
 use crate::bake::os_image::{LIVE_PATH, OsImage};
 use crate::bake::splice::{Piece, total, write};
+use crate::bake::{CONTENT, OverlayOptions};
 use crate::output::Output;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use kernel::units::binary;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso bake live.iso -o discovery.iso --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
-  landfall iso bake live.iso -o rack.iso --rendezvous ./rack --config agent.toml --image metal.raw.xz
+  landfall iso bake live.iso -o discovery.iso \\
+    --url https://service.example.com --infra-env-id 5a1e… --cacert ca.pem
+  landfall iso bake live.iso -o rack.iso --rendezvous ./rack \\
+    --config agent.toml --image metal.raw.xz
   landfall iso bake --check discovery.iso
   landfall iso bake --remove discovery.iso -o live.iso
 
@@ -34,7 +37,7 @@ pub struct IsoBake {
     #[command(flatten)]
     common: Common,
     /// OS image to add to the medium, as /run/media/iso/images/landfall.img; a plan's rendezvous host installs it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
+    #[arg(help_heading = CONTENT, long, value_name = "FILE", conflicts_with_all = ["check", "remove"])]
     image: Option<PathBuf>,
     /// Live ISO
     #[arg(value_name = "ISO")]
@@ -48,7 +51,8 @@ pub struct IsoBake {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall pxe bake live-initramfs.img -o discovery.img --url https://service.example.com --infra-env-id 5a1e…
+  landfall pxe bake live-initramfs.img -o discovery.img \\
+    --url https://service.example.com --infra-env-id 5a1e…
   landfall pxe bake --check discovery.img")]
 pub(super) struct PxeBake {
     #[command(flatten)]
@@ -127,9 +131,10 @@ fn finish(output: Option<&Path>, pieces: &[Piece<'_>], base_bytes: u64) -> anyho
     let path = output.context("--output is missing: give the file to write")?;
     write(&Output::from_path(Some(path)), pieces)?;
     let all = total(pieces);
+    let (size, path) = (binary(all), path.display());
     match all.saturating_sub(base_bytes) {
-        0 => note(&format!("{}: {all} bytes, as before anything was baked in", path.display())),
-        added => note(&format!("{}: {all} bytes, of which {added} were added to {base_bytes}", path.display())),
+        0 => note(&format!("{path}: {size}, as before anything was baked in")),
+        added => note(&format!("{path}: {size}, of which {} were added", binary(added))),
     }
     Ok(())
 }
@@ -169,7 +174,7 @@ fn described(manifest: &Manifest) -> String {
     line("rendezvous", if manifest.rendezvous { "a rack plan" } else { "no plan" });
     line("units", if manifest.units.is_empty() { "none".to_owned() } else { manifest.units.join(" ") }.as_str());
     if let Some(image) = &manifest.image {
-        line("OS image", &format!("{} ({} bytes)", image.path, image.bytes));
+        line("OS image", &format!("{} ({})", image.path, binary(image.bytes)));
     }
     for file in &manifest.files {
         line("file", &format!("{} {:>10} {}", file.mode, file.bytes, file.path));

@@ -2,7 +2,7 @@
 
 use super::{Target, note};
 use crate::area::{CONFIG_NAME, NETWORK_PREFIX};
-use crate::customize::Customizations;
+use crate::customize::{Customizations, LIVE};
 use crate::kargs::Edit;
 use anyhow::bail;
 use clap::Args;
@@ -15,28 +15,31 @@ use std::path::Path;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
-  landfall iso customize --network-keyfile eth0.nmconnection --installer-config install.yaml \\
-    --post-install report.sh -o install.iso live.iso
-  landfall iso customize --live-ignition rescue.ign --live-karg-append console=ttyS0 -o rescue.iso live.iso")]
+  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign \\
+    -o install.iso live.iso
+  landfall iso customize --network-keyfile eth0.nmconnection \\
+    --installer-config install.yaml --post-install report.sh \\
+    -o install.iso live.iso
+  landfall iso customize --live-ignition rescue.ign \\
+    --live-karg-append console=ttyS0 -o rescue.iso live.iso")]
 pub struct IsoCustomize {
     #[command(flatten)]
     customizations: Customizations,
     /// Kernel argument to add to the live system; may be repeated
     ///
     /// For the installed system use --dest-karg-append.
-    #[arg(long, value_name = "arg")]
+    #[arg(help_heading = LIVE, long, value_name = "arg")]
     live_karg_append: Vec<String>,
     /// Kernel argument to remove from the live system; may be repeated
     ///
     /// Only arguments that `iso kargs show --default` prints can be removed, spelled exactly like that.
-    #[arg(long, value_name = "arg")]
+    #[arg(help_heading = LIVE, long, value_name = "arg")]
     live_karg_delete: Vec<String>,
     /// Kernel argument of the live system to change; may be repeated
     ///
     /// KEY=OLD=NEW turns KEY=OLD into KEY=NEW: "rd.luks=0=1" turns "rd.luks=0" into "rd.luks=1". Without KEY=OLD nothing
     /// changes.
-    #[arg(long, value_name = "k=o=n")]
+    #[arg(help_heading = LIVE, long, value_name = "k=o=n")]
     live_karg_replace: Vec<String>,
     /// Replace earlier customizations of the image
     #[arg(short, long)]

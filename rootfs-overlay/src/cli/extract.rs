@@ -20,7 +20,8 @@ const ROOTFS_PATH: &str = "IMAGES/PXEBOOT/ROOTFS.IMG";
 #[command(after_help = "\
 Examples:
   landfall iso extract pxe -o pxe live.iso
-  landfall iso extract minimal-iso --output-rootfs rootfs.img --rootfs-url https://mirror.example/rootfs.img live.iso minimal.iso")]
+  landfall iso extract minimal-iso --output-rootfs rootfs.img \\
+    --rootfs-url https://mirror.example/rootfs.img live.iso minimal.iso")]
 pub enum Extract {
     Pxe(ExtractPxe),
     MinimalIso(ExtractMinimalIso),

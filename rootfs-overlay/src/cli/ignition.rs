@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso ignition embed -i discovery.ign -o discovery.iso fedora-coreos-live.x86_64.iso
+  landfall iso ignition embed -i discovery.ign \\
+    -o discovery.iso fedora-coreos-live.x86_64.iso
   landfall iso ignition show discovery.iso
   landfall iso ignition remove discovery.iso")]
 pub struct Ignition {

@@ -29,10 +29,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign -o install.iso live.iso
+  landfall iso customize --dest-device /dev/sda --dest-ignition node.ign \\
+    -o install.iso live.iso
   landfall iso ignition embed -i discovery.ign -o discovery.iso live.iso
   landfall iso kargs modify -a console=ttyS0,115200n8 -d quiet live.iso
-  landfall iso bake --url https://service.example.com --infra-env-id 5a1e… -o discovery.iso live.iso
+  landfall iso bake --url https://service.example.com --infra-env-id 5a1e… \\
+    -o discovery.iso live.iso
   landfall iso reset live.iso")]
 pub struct Iso {
     #[command(subcommand)]

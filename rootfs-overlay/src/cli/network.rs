@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall iso network embed -k eth0.nmconnection -k bond0.nmconnection live.iso
+  landfall iso network embed -k eth0.nmconnection \\
+    -k bond0.nmconnection live.iso
   landfall iso network extract -C keyfiles live.iso
   landfall iso network remove live.iso")]
 pub struct Network {

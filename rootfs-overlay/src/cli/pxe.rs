@@ -23,7 +23,8 @@ const FEATURES_PATH: &str = "etc/coreos/features.json";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  landfall pxe customize --dest-device /dev/sda --dest-ignition node.ign -o custom.img live-initramfs.img
+  landfall pxe customize --dest-device /dev/sda --dest-ignition node.ign \\
+    -o custom.img live-initramfs.img
   landfall pxe ignition wrap -i discovery.ign -o ignition.img
   landfall pxe network wrap -k eth0.nmconnection -o network.img
 

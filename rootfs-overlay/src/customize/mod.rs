@@ -32,6 +32,12 @@ const READ_YAML_BYTES: u64 = (1 << 20) + 1;
 /// Where the installed system's config waits for the installer.
 const DEST_PATH: &str = "/etc/coreos/dest.ign";
 
+/// Groups of options in the help.
+const INSTALLED: &str = "Installed system";
+const BOTH: &str = "Both systems";
+const INSTALLATION: &str = "Installation";
+pub(crate) const LIVE: &str = "Live system";
+
 /// Customizations of a live system.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Customizations {
@@ -40,66 +46,66 @@ pub(crate) struct Customizations {
     /// Several are merged, later ones over earlier ones. Makes the live system install when it boots, like every option about the
     /// installed system. Name the disk with --dest-device, in an --installer-config, or with the kernel argument
     /// coreos.inst.install_dev.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = INSTALLED, long, value_name = "path")]
     pub dest_ignition: Vec<PathBuf>,
     /// Disk that the live system installs to
     ///
     /// A device node or a link to one, by its name in the live system. The installation starts without confirmation and destroys
     /// the disk's content.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = INSTALLED, long, value_name = "path")]
     pub dest_device: Option<String>,
     /// Console of the installed system, such as ttyS0,115200n8; may be repeated
     ///
     /// For kernel and boot loader, in the kernel's notation without "console=". Makes the live system install.
-    #[arg(long, value_name = "spec")]
+    #[arg(help_heading = INSTALLED, long, value_name = "spec")]
     pub dest_console: Vec<Console>,
     /// Kernel argument to add to the installed system; may be repeated
     ///
     /// It applies to every boot from the disk, not to the live system. Makes the live system install.
-    #[arg(long, value_name = "arg")]
+    #[arg(help_heading = INSTALLED, long, value_name = "arg")]
     pub dest_karg_append: Vec<String>,
     /// Kernel argument of the image to remove from the installed system; may be repeated
     ///
     /// It must be spelled as in the image. Makes the live system install.
-    #[arg(long, value_name = "arg")]
+    #[arg(help_heading = INSTALLED, long, value_name = "arg")]
     pub dest_karg_delete: Vec<String>,
     /// NetworkManager profile, a keyfile, for both systems; may be repeated
     ///
     /// The live system uses it from the start, so Ignition can fetch over that network. An installation copies the profiles: they
     /// apply at the first boot from the disk, before Ignition runs.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = BOTH, long, value_name = "path")]
     pub network_keyfile: Vec<PathBuf>,
     /// Network state in Nmstate's YAML or JSON, for both systems; may be repeated
     ///
     /// It is converted to NetworkManager profiles now, which are used like those of --network-keyfile.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = BOTH, long, value_name = "path")]
     pub network_nmstate: Vec<PathBuf>,
     /// PEM bundle that Ignition also trusts for https, in both systems; may be repeated
     ///
     /// The system's CA certificates stay trusted. The installed system gets the bundle only if the live system installs.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = BOTH, long, value_name = "path")]
     pub ignition_ca: Vec<PathBuf>,
     /// Program that runs before the installation; may be repeated
     ///
     /// A script or binary that the live system can execute; it runs as root, and only before an installation. If it fails, the
     /// installation is not started, and the console has an emergency shell.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "path")]
     pub pre_install: Vec<PathBuf>,
     /// Program that runs after the installation; may be repeated
     ///
     /// Like --pre-install, after the disk is written. If it fails, the machine does not reboot, and the console has an emergency
     /// shell.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "path")]
     pub post_install: Vec<PathBuf>,
     /// File with options of `install`, in YAML; may be repeated
     ///
     /// Files apply in the given order, then the options given here for the installed system. Makes the live system install.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "path")]
     pub installer_config: Vec<PathBuf>,
     /// Ignition config for the live system; may be repeated
     ///
     /// Several are merged, later ones over earlier ones, with the config that the other options need.
-    #[arg(long, value_name = "path")]
+    #[arg(help_heading = LIVE, long, value_name = "path")]
     pub live_ignition: Vec<PathBuf>,
 }
 

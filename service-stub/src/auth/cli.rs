@@ -10,11 +10,13 @@ const AFTER_HELP: &str = "\
 Examples:
   For an administrator, for a working day:
     landfall serve token --state-dir /var/lib/landfall --expires 8h > token
-    curl -H \"Authorization: Bearer $(cat token)\" http://10.0.0.5:8090/api/assisted-install/v2/clusters
+    curl -H \"Authorization: Bearer $(cat token)\" \\
+      http://10.0.0.5:8090/api/assisted-install/v2/clusters
 
   For a user who installs one cluster, and for a dashboard:
     landfall serve token --state-dir /var/lib/landfall --cluster 7d9e…
-    landfall serve token --state-dir /var/lib/landfall --kind watcher --expires 365d
+    landfall serve token --state-dir /var/lib/landfall --kind watcher \\
+      --expires 365d
 
 The web page asks for a user name and a password: any name, and the token as password. To revoke tokens before they expire, \
 change the key, which revokes all; agents' tokens also with the infra-env's regenerate-signing-key.";

@@ -4,44 +4,31 @@
 //! change.
 
 use super::{
-    Console, Reach, Session, display_name, explain::explain, host_name, host_target, inventory, read_small,
-    table::Table,
+    Console, Reach, Session, display_name,
+    explain::explain,
+    read_small,
+    table::{Column, Table},
 };
-use crate::rendezvous::{self, PlannedHost, Rack};
+use crate::rendezvous::{self, Document, HostChange, PlannedHost};
 use crate::text::at;
 use anyhow::{Context, ensure};
-use api::HostRole;
 use api::endpoint::{
-    GET_CLUSTER, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_CLUSTER, REGISTER_INFRA_ENV, Target,
+    Endpoint, GET_CLUSTER, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_CLUSTER, REGISTER_INFRA_ENV, Target,
     UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV, UPDATE_INSTALLER_ARGS,
 };
+use api::{ClientError, Host, Inventory};
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
 
 /// A larger file is not a manifest.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// Fields of a cluster that may be changed and are shown. Secrets are not shown, so they cannot be compared.
-const CLUSTER_FIELDS: [&str; 11] = [
-    "base_dns_domain",
-    "ssh_public_key",
-    "api_vips",
-    "ingress_vips",
-    "machine_networks",
-    "cluster_networks",
-    "service_networks",
-    "network_type",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-const INFRA_ENV_FIELDS: [&str; 3] = ["additional_ntp_sources", "ssh_authorized_key", "ignition_config_override"];
 
 /// Create a rack on a service from its documents, or change it
 ///
 /// Takes what `serve --rendezvous` takes: a rack.toml, an AgentConfig with an install-config, or the manifests of zero-touch provisioning.
 /// A cluster and infra-env of that name are created if they are missing, and changed where they differ. Hosts that have registered get the
 /// name, role and disk that the documents give to their MAC addresses; apply again when more have come. Nothing is deleted, and the
-/// installation is not started.
+/// installation is not started. `landfall cluster export` prints a rack as such documents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -62,12 +49,97 @@ pub struct Apply {
     dry_run: bool,
 }
 
-/// What was done so far.
-struct Run<'a> {
-    session: &'a Session,
-    dry_run: bool,
-    /// Kind, name, result.
-    done: Vec<[String; 3]>,
+/// A kind of record that documents create and change.
+struct Kind {
+    name: &'static str,
+    create: &'static Endpoint,
+    update: &'static Endpoint,
+    /// Fields that may be changed and are shown. Secrets are not shown, so they cannot be compared.
+    fields: &'static [&'static str],
+}
+
+const CLUSTER: Kind = Kind {
+    name: "cluster",
+    create: &REGISTER_CLUSTER,
+    update: &UPDATE_CLUSTER,
+    fields: &[
+        "base_dns_domain",
+        "ssh_public_key",
+        "api_vips",
+        "ingress_vips",
+        "machine_networks",
+        "cluster_networks",
+        "service_networks",
+        "network_type",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+    ],
+};
+const INFRA_ENV: Kind = Kind {
+    name: "infra-env",
+    create: &REGISTER_INFRA_ENV,
+    update: &UPDATE_INFRA_ENV,
+    fields: &["additional_ntp_sources", "ssh_authorized_key", "ignition_config_override"],
+};
+
+/// What is done about a record.
+#[derive(Debug)]
+struct Step {
+    kind: &'static str,
+    name: String,
+    result: String,
+    request: Option<(Target, Value)>,
+}
+
+impl Step {
+    fn nothing(kind: &'static str, name: &str, result: &str) -> Self {
+        Self { kind, name: name.to_owned(), result: result.to_owned(), request: None }
+    }
+
+    /// Creates a record, or changes the fields that are wanted otherwise.
+    fn of_record(kind: &Kind, name: &str, known: Option<&Value>, wanted: Value) -> Self {
+        let Some(known) = known else {
+            return Self { request: Some((kind.create.at(&[]), wanted)), ..Self::nothing(kind.name, name, "created") };
+        };
+        let changes = differences(&wanted, known, kind.fields);
+        if changes.is_empty() {
+            return Self::nothing(kind.name, name, "unchanged");
+        }
+        let target = kind.update.at(&[&at(known, "/id")]);
+        Self::change(kind.name, name, &names(&changes), target, Value::Object(changes))
+    }
+
+    fn change(kind: &'static str, name: &str, what: &str, target: Target, body: Value) -> Self {
+        Self { request: Some((target, body)), ..Self::nothing(kind, name, &format!("changed ({what})")) }
+    }
+
+    /// Gives a host its part of the plan, if it has registered.
+    fn of_host(plan: &PlannedHost, hosts: &[Host]) -> anyhow::Result<Vec<Self>> {
+        let label = plan.label();
+        let inventory = |host: &Host| serde_json::from_str::<Inventory>(&host.inventory).ok();
+        let mut registered = hosts.iter().filter_map(|host| Some((host, inventory(host)?)));
+        let Some((host, inventory)) = registered.find(|(_, inventory)| plan.is(inventory)) else {
+            return Ok(vec![Self::nothing("host", &label, "has not registered")]);
+        };
+        let changes = plan.changes(host, &inventory).with_context(|| format!("host {label}"))?;
+        if changes.is_empty() {
+            return Ok(vec![Self::nothing("host", &label, "unchanged")]);
+        }
+        let step = |(change, body): (HostChange, Value)| {
+            let (endpoint, what) = match change {
+                HostChange::Settings => (&UPDATE_HOST, body.as_object().map(names).unwrap_or_default()),
+                HostChange::InstallerArgs => (&UPDATE_INSTALLER_ARGS, "installer_args".to_owned()),
+                HostChange::Ignition => (&UPDATE_HOST_IGNITION, "ignition_config_overrides".to_owned()),
+            };
+            Self::change("host", &label, &what, endpoint.at(&[&host.infra_env_id, &host.id]), body)
+        };
+        Ok(changes.into_iter().map(step).collect())
+    }
+}
+
+fn names(fields: &Map<String, Value>) -> String {
+    fields.keys().cloned().collect::<Vec<_>>().join(", ")
 }
 
 impl Apply {
@@ -77,142 +149,94 @@ impl Apply {
 
     /// The same, with results elsewhere.
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let rack = self.read()?;
+        let documents = self.documents()?;
+        let version = self.openshift_version.as_deref();
+        let failed = || format!("{} is not a rack's documents", self.path.display());
+        let rack = rendezvous::changes(&documents, version).with_context(failed)?;
+        // What is created needs all that a new rack has.
+        let complete = |known: Option<&Value>| match known {
+            Some(_) => Ok(()),
+            None => rendezvous::plan(&documents, version).map(drop).with_context(failed),
+        };
         rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let session = self.reach.session()?;
-        let mut run = Run { session: &session, dry_run: self.dry_run, done: Vec::new() };
-        let cluster = run.cluster(&rack)?;
-        let infra_env = run.infra_env(&rack, cluster)?;
-        let hosts = infra_env.map(|id| session.hosts(Some(&id))).transpose()?.unwrap_or_default();
-        rack.hosts.iter().try_for_each(|plan| run.host(plan, &hosts))?;
-        let done = run.done;
+        let mut done = Vec::new();
+        let name = &rack.cluster.name;
+        let all = session.list(&LIST_CLUSTERS.at(&[]))?;
+        let known = only("cluster", &all, name)?.map(|known| at(known, "/id").to_owned());
+        let now = known.as_deref().map(|id| session.client.document(&GET_CLUSTER.at(&[&id]))).transpose()?;
+        complete(now.as_ref())?;
+        let step = Step::of_record(&CLUSTER, name, now.as_ref(), json!(rack.cluster));
+        let cluster = known.or(self.carry_out(&session, &mut done, step)?);
+
+        let name = &rack.infra_env.name;
+        let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
+        let known = infra_env_of(&all, cluster.as_deref(), name)?.map(|known| at(known, "/id").to_owned());
+        let now = known.as_deref().map(|id| session.client.document(&GET_INFRA_ENV.at(&[&id]))).transpose()?;
+        complete(now.as_ref())?;
+        let mut wanted = json!(rack.infra_env);
+        wanted["cluster_id"] = cluster.into();
+        let step = Step::of_record(&INFRA_ENV, name, now.as_ref(), wanted);
+        let infra_env = known.or(self.carry_out(&session, &mut done, step)?);
+
+        let hosts = infra_env.map(|id| anyhow::Ok(session.client.hosts(id.parse()?)?)).transpose()?.unwrap_or_default();
+        for plan in &rack.hosts {
+            for step in Step::of_host(plan, &hosts)? {
+                self.carry_out(&session, &mut done, step)?;
+            }
+        }
         if session.json {
             let rows: Vec<Value> =
                 done.iter().map(|[kind, name, result]| json!({"kind": kind, "name": name, "result": result})).collect();
             console.json(&json!({"schema_version": 1, "dry_run": self.dry_run, "applied": rows}))?;
         } else {
-            let mut table = Table::new(&["KIND", "NAME", "RESULT"]);
+            let mut table =
+                Table::new(&[("KIND", Column::Detail(1)), ("NAME", Column::Name), ("RESULT", Column::Reason)]);
             done.into_iter().for_each(|row| table.row(row));
             console.table(&table)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn read(&self) -> anyhow::Result<Rack> {
-        let version = self.openshift_version.as_deref();
+    /// Sends a step's request, unless this is a dry run. Notes the result in `done`; returns the id of the record that was sent.
+    fn carry_out(&self, session: &Session, done: &mut Vec<[String; 3]>, step: Step) -> anyhow::Result<Option<String>> {
+        let Step { kind, name, mut result, request } = step;
+        let mut id = None;
+        match request {
+            Some(_) if self.dry_run => result = format!("would be {result}"),
+            Some((target, body)) => {
+                let failed = |error: ClientError| {
+                    anyhow::anyhow!("{kind} {name} cannot be {result}: {:#}", explain(error.into()))
+                };
+                id = Some(at(&session.client.send(&target, Some(&body)).map_err(failed)?, "/id").to_owned());
+            }
+            None => {}
+        }
+        done.push([kind.to_owned(), name, result]);
+        Ok(id)
+    }
+
+    fn documents(&self) -> anyhow::Result<Vec<Document>> {
         let failed = || format!("{} is not a rack's documents", self.path.display());
         if self.path.is_dir() {
-            return rendezvous::directory(&self.path, version).with_context(failed);
+            return rendezvous::documents(&self.path).with_context(failed);
         }
         let text = read_small(&self.path, MAX_FILE_BYTES)?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let documents = rendezvous::parse(&name, &text).with_context(failed)?;
-        rendezvous::plan(&documents, version).with_context(failed)
+        rendezvous::parse(&name, &text).with_context(failed)
     }
 }
 
-impl Run<'_> {
-    fn note(&mut self, kind: &str, name: &str, result: &str) {
-        self.done.push([kind, name, result].map(str::to_owned));
-    }
-
-    /// The service's reply; none in a dry run.
-    fn send(
-        &mut self,
-        kind: &str,
-        name: &str,
-        result: &str,
-        target: &Target,
-        body: &Value,
-    ) -> anyhow::Result<Option<Value>> {
-        if self.dry_run {
-            self.note(kind, name, &format!("would be {result}"));
-            return Ok(None);
-        }
-        let sent = self.session.client.send(target, Some(body));
-        let reply =
-            sent.map_err(|error| anyhow::anyhow!("{kind} {name} cannot be {result}: {:#}", explain(error.into())))?;
-        self.note(kind, name, result);
-        Ok(Some(reply))
-    }
-
-    /// Its id; none if it would be created.
-    fn cluster(&mut self, rack: &Rack) -> anyhow::Result<Option<String>> {
-        let name = &rack.cluster.name;
-        let all = self.session.list(&LIST_CLUSTERS.at(&[]))?;
-        let wanted = json!(rack.cluster);
-        let Some(known) = only("cluster", &all, name)? else {
-            let made = self.send("cluster", name, "created", &REGISTER_CLUSTER.at(&[]), &wanted)?;
-            return Ok(made.map(|made| at(&made, "/id").to_owned()));
-        };
-        let id = at(known, "/id").to_owned();
-        let now = self.session.client.document(&GET_CLUSTER.at(&[&id]))?;
-        self.change("cluster", name, &UPDATE_CLUSTER.at(&[&id]), differences(&wanted, &now, &CLUSTER_FIELDS))?;
-        Ok(Some(id))
-    }
-
-    fn infra_env(&mut self, rack: &Rack, cluster: Option<String>) -> anyhow::Result<Option<String>> {
-        let name = &rack.infra_env.name;
-        let all = self.session.list(&LIST_INFRA_ENVS.at(&[]))?;
-        let mut wanted = json!(rack.infra_env);
-        let Some(known) = only("infra-env", &all, name)? else {
-            wanted["cluster_id"] = cluster.into();
-            let made = self.send("infra-env", name, "created", &REGISTER_INFRA_ENV.at(&[]), &wanted)?;
-            return Ok(made.map(|made| at(&made, "/id").to_owned()));
-        };
-        let id = at(known, "/id").to_owned();
-        let now = self.session.client.document(&GET_INFRA_ENV.at(&[&id]))?;
-        self.change("infra-env", name, &UPDATE_INFRA_ENV.at(&[&id]), differences(&wanted, &now, &INFRA_ENV_FIELDS))?;
-        Ok(Some(id))
-    }
-
-    fn change(&mut self, kind: &str, name: &str, target: &Target, changes: Map<String, Value>) -> anyhow::Result<()> {
-        if changes.is_empty() {
-            self.note(kind, name, "unchanged");
-            return Ok(());
-        }
-        let result = format!("changed ({})", changes.keys().cloned().collect::<Vec<_>>().join(", "));
-        self.send(kind, name, &result, target, &Value::Object(changes)).map(drop)
-    }
-
-    /// Gives a host its part of the plan, if it has registered.
-    fn host(&mut self, plan: &PlannedHost, hosts: &[Value]) -> anyhow::Result<()> {
-        let label = plan.label();
-        let found =
-            hosts.iter().find_map(|host| Some((host, inventory(host)?)).filter(|(_, inventory)| plan.is(inventory)));
-        let Some((host, inventory)) = found else {
-            self.note("host", &label, "has not registered");
-            return Ok(());
-        };
-        let mut changes = Map::new();
-        if !plan.name.is_empty() && plan.name != host_name(host) {
-            changes.insert("host_name".into(), plan.name.as_str().into());
-        }
-        if plan.role != HostRole::AutoAssign && json!(plan.role) != host["role"] {
-            changes.insert("host_role".into(), json!(plan.role));
-        }
-        if !plan.hints.is_empty() {
-            let fitting = plan.hints.matching(&inventory);
-            let first = fitting.first().with_context(|| format!("host {label}: no disk fits its root device hints"))?;
-            let chosen = at(host, "/installation_disk_path");
-            if !fitting.iter().any(|disk| disk.path == chosen) {
-                let id = if first.id.is_empty() { &first.path } else { &first.id };
-                changes.insert("disks_selected_config".into(), json!([{"id": id, "role": "install"}]));
-            }
-        }
-        self.change("host", &label, &host_target(host, &UPDATE_HOST), changes)?;
-        let args = json!(plan.installer_args).to_string();
-        if !plan.installer_args.is_empty() && args != at(host, "/installer_args") {
-            let body = json!({"args": plan.installer_args});
-            let target = host_target(host, &UPDATE_INSTALLER_ARGS);
-            self.send("host", &label, "changed (installer_args)", &target, &body)?;
-        }
-        if !plan.ignition_override.is_empty() && plan.ignition_override != at(host, "/ignition_config_overrides") {
-            let body = json!({"config": plan.ignition_override});
-            let target = host_target(host, &UPDATE_HOST_IGNITION);
-            self.send("host", &label, "changed (ignition_config_overrides)", &target, &body)?;
-        }
-        Ok(())
+/// The infra-env of a cluster: the only one that is bound to it, else the one of its name.
+pub(crate) fn infra_env_of<'a>(
+    all: &'a [Value],
+    cluster: Option<&str>,
+    name: &str,
+) -> anyhow::Result<Option<&'a Value>> {
+    let mut bound = all.iter().filter(|one| cluster.is_some_and(|cluster| at(one, "/cluster_id") == cluster));
+    match (bound.next(), bound.next()) {
+        (Some(only), None) => Ok(Some(only)),
+        _ => only("infra-env", all, name),
     }
 }
 
@@ -246,16 +270,105 @@ fn contains(now: Option<&Value>, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// A rack as a service shows it: its cluster with two hosts, and its infra-env.
+    fn state() -> (Value, Value) {
+        let disk = |name: &str| {
+            json!({"name": name, "path": format!("/dev/{name}"), "serial": "same", "by_path": format!("/dev/disk/by-path/{name}"),
+                "installation_eligibility": {"eligible": true}})
+        };
+        let host = |number: u8, role: &str, args: &str| {
+            let inventory = json!({"hostname": "localhost", "disks": [disk("sda"), disk("sdb")],
+                "interfaces": [{"name": "eth0", "mac_address": format!("52:54:00:00:00:0{number}")}]});
+            json!({"id": format!("5a1e0000-0000-4000-8000-00000000000{number}"), "infra_env_id": "5a1e0000-0000-4000-8000-000000000010",
+                "status": "known", "requested_hostname": format!("node-{number}"), "role": role, "installer_args": args,
+                "installation_disk_path": "/dev/sdb", "inventory": inventory.to_string(),
+                "ignition_config_overrides": "{\n  \"ignition\": {\"version\": \"3.2.0\"}\n}\n"})
+        };
+        let cluster = json!({
+            "id": "5a1e0000-0000-4000-8000-000000000011", "name": "rack", "base_dns_domain": "example.com",
+            "openshift_version": "4.22", "ssh_public_key": "ssh-ed25519 AAAA key", "control_plane_count": 3,
+            "high_availability_mode": "Full", "platform": {"type": "baremetal"}, "user_managed_networking": false,
+            "api_vips": [{"ip": "192.0.2.2", "cluster_id": "x", "verification": "succeeded"}],
+            "ingress_vips": [{"ip": "192.0.2.3", "cluster_id": "x"}],
+            "cluster_networks": [{"cidr": "10.128.0.0/14", "cluster_id": "x", "host_prefix": 24}],
+            "service_networks": [{"cidr": "172.30.0.0/16", "cluster_id": "x"}],
+            "machine_networks": [{"cidr": "192.0.2.0/24", "cluster_id": "x"}],
+            "network_type": "OVNKubernetes", "no_proxy": "a.example,.b.example", "tags": "lab", "pull_secret_set": true,
+            "http_proxy": "http://user:hunter2@proxy.example.com:3128",
+            "hosts": [host(1, "master", r#"["--append-karg","quiet","--copy-network"]"#), host(2, "auto-assign", "")],
+        });
+        let network = |mac: &str| {
+            json!({"network_yaml": "interfaces:\n- name: eth0\n  type: ethernet\n",
+                "mac_interface_map": [{"mac_address": mac, "logical_nic_name": "eth0"}]})
+        };
+        // Of a host, of a host that does not copy it, of a machine that has not registered.
+        let networks = ["52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"].map(network);
+        let infra_env = json!({
+            "id": "5a1e0000-0000-4000-8000-000000000010", "name": "lab", "cluster_id": "5a1e0000-0000-4000-8000-000000000011",
+            "additional_ntp_sources": "192.0.2.5,ntp.example.com", "cpu_architecture": "x86_64", "type": "minimal-iso",
+            "static_network_config": json!(networks).to_string(), "proxy": {},
+            "kernel_arguments": json!([{"operation": "append", "value": "quiet"}]).to_string(),
+        });
+        (cluster, infra_env)
+    }
+
+    #[test]
+    fn the_manifests_of_a_rack_change_nothing_of_it() {
+        let (cluster, infra_env) = state();
+        let text = rendezvous::manifests(&cluster, Some(&infra_env)).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        for left_out in
+            ["the pull secret", "the version, 4.22", "a proxy", "tags", "minimal-iso", "the network of host"]
+        {
+            assert!(text.lines().any(|line| line.starts_with("# - ") && line.contains(left_out)), "{left_out}: {text}");
+        }
+        let documents = rendezvous::parse("rack.yaml", &text).unwrap();
+        let rack = rendezvous::changes(&documents, None).unwrap();
+        assert_eq!(rack.warnings, Vec::<String>::new(), "{text}");
+        assert_eq!((rack.masters, rack.total, rack.hosts.len()), (3, 3, 3), "{text}");
+        let mut steps = vec![
+            Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster)),
+            Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)),
+        ];
+        let hosts: Vec<Host> = serde_json::from_value(cluster["hosts"].clone()).unwrap();
+        steps.extend(rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()));
+        let results: Vec<&str> = steps.iter().map(|step| step.result.as_str()).collect();
+        assert_eq!(results, ["unchanged", "unchanged", "unchanged", "unchanged", "has not registered"], "{text}");
+        assert!(steps.iter().all(|step| step.request.is_none()), "{steps:?}");
+        // A new rack needs what is left out.
+        let error = rendezvous::plan(&documents, None).unwrap_err().to_string();
+        assert!(error.starts_with("no version to install"), "{error}");
+
+        // What is changed in them is all that changes.
+        let text = text.replace("node-2", "blade").replace("hostPrefix: 24", "hostPrefix: 25");
+        let rack = rendezvous::changes(&rendezvous::parse("rack.yaml", &text).unwrap(), None).unwrap();
+        let step = Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster));
+        assert_eq!(step.result, "changed (cluster_networks)");
+        let results = rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()).map(|step| step.result);
+        assert_eq!(results.collect::<Vec<_>>(), ["unchanged", "changed (host_name)", "has not registered"]);
+    }
+
+    #[test]
+    fn an_infra_env_is_found_by_its_cluster_or_its_name() {
+        let all = [json!({"id": "1", "name": "rack"}), json!({"id": "2", "name": "lab", "cluster_id": "c"})];
+        let found = |cluster, name| infra_env_of(&all, cluster, name).unwrap().map(|found| at(found, "/id").to_owned());
+        assert_eq!(found(Some("c"), "rack").as_deref(), Some("2"));
+        assert_eq!(found(Some("d"), "rack").as_deref(), Some("1"));
+        assert_eq!(found(None, "lab").as_deref(), Some("2"));
+        assert_eq!(found(None, "other"), None);
+    }
 
     #[test]
     fn only_what_differs_is_sent() {
         let now = json!({"base_dns_domain": "a.example", "api_vips": [{"ip": "192.0.2.1", "cluster_id": "x"}], "no_proxy": ""});
         let wanted =
             json!({"base_dns_domain": "b.example", "api_vips": [{"ip": "192.0.2.1"}], "no_proxy": null, "name": "r"});
-        let changes = differences(&wanted, &now, &CLUSTER_FIELDS);
+        let changes = differences(&wanted, &now, CLUSTER.fields);
         assert_eq!(Value::Object(changes), json!({"base_dns_domain": "b.example"}));
         let two = json!({"api_vips": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]});
-        assert_eq!(differences(&two, &now, &CLUSTER_FIELDS).len(), 1);
+        assert_eq!(differences(&two, &now, CLUSTER.fields).len(), 1);
     }
 }

@@ -1,21 +1,30 @@
 //! `landfall cluster`.
 
 use super::{
-    Console, Reach, Session, ask::confirm, culprit::culprits, display_name, download, explain::explain, fields,
-    host_name, read_small, read_ssh_key, table,
+    Console, Output, Reach, Session,
+    apply::infra_env_of,
+    ask::confirm,
+    culprit::{culprits, reason},
+    display_name, download, fields, host_name, read_small, read_ssh_key,
+    table::{Column, Table, short_ids},
 };
 use super::{cluster_show, wait};
+use crate::rendezvous::manifests;
 use crate::text::{at, number_at, plain};
+use api::ClientError;
 use api::endpoint::{
     CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
-    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, REGISTER_CLUSTER,
-    RESET_CLUSTER, UPDATE_CLUSTER,
+    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, LIST_INFRA_ENVS,
+    REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
 };
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// A larger file is not a secret or key.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
+
+/// Groups of options in the help.
+const NETWORK: &str = "Network";
 
 /// Clusters: list, show, create, install and the rest
 ///
@@ -24,13 +33,15 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   export LANDFALL_URL=http://10.0.0.5:8090
-  landfall cluster create rack --openshift-version 4.22 --base-domain example.com --pull-secret-file pull-secret.json
+  landfall cluster create rack --openshift-version 4.22 \\
+    --base-domain example.com --pull-secret-file pull-secret.json
   landfall cluster list
-  landfall cluster show rack                 # hosts, and blocking validations
+  landfall cluster show rack                 # what failed, and the hosts
   landfall cluster set rack machine_networks='[{\"cidr\":\"10.0.0.0/24\"}]'
   landfall cluster install rack --wait
   landfall cluster kubeconfig rack --output kubeconfig
   landfall cluster list --json | jq -r '.[].status'
+  landfall cluster export rack > rack.yaml   # for landfall apply -f rack.yaml
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with --wait those of `landfall wait`.")]
 pub struct Cluster {
@@ -43,14 +54,19 @@ pub struct Cluster {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List clusters
-    List,
-    /// Show a cluster: its state, its hosts, and the validations that block it
+    List {
+        #[command(flatten)]
+        format: Output,
+    },
+    /// Show a cluster: what stands in its way, its state, its hosts
     Show {
         /// Name or id
         cluster: String,
         /// All validations, including those that pass
-        #[arg(long)]
-        validations: bool,
+        #[arg(long, alias = "validations")]
+        all: bool,
+        #[command(flatten)]
+        format: Output,
     },
     /// Create a cluster
     Create(Create),
@@ -120,7 +136,12 @@ enum Command {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Download a log archive: of one host, of the controller, or of all
+    /// Print the cluster, its infra-env and hosts as the manifests that `landfall apply -f` reads, without secrets
+    Export {
+        /// Name or id
+        cluster: String,
+    },
+    /// Download a log archive: of one host, of the controller, or of all. A file that exists is not replaced
     Logs {
         /// Name or id
         cluster: String,
@@ -158,16 +179,16 @@ struct Create {
     #[arg(long, value_name = "FILE")]
     ssh_key_file: Option<PathBuf>,
     /// API address; give a second one for dual stack
-    #[arg(long = "api-vip", value_name = "ADDRESS")]
+    #[arg(help_heading = NETWORK, long = "api-vip", value_name = "ADDRESS")]
     api_vips: Vec<String>,
     /// Ingress address; give a second one for dual stack
-    #[arg(long = "ingress-vip", value_name = "ADDRESS")]
+    #[arg(help_heading = NETWORK, long = "ingress-vip", value_name = "ADDRESS")]
     ingress_vips: Vec<String>,
     /// Network of the hosts
-    #[arg(long = "machine-network", value_name = "CIDR")]
+    #[arg(help_heading = NETWORK, long = "machine-network", value_name = "CIDR")]
     machine_networks: Vec<String>,
     /// You provide load balancers and DNS
-    #[arg(long)]
+    #[arg(help_heading = NETWORK, long)]
     user_managed_networking: bool,
     /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]
@@ -211,13 +232,13 @@ impl Cluster {
             anyhow::Ok(session.client.send(&action.at(&[&session.cluster_id(cluster)?]), None)?)
         };
         match self.command {
-            Command::List => list(&session, console)?,
-            Command::Show { cluster, validations } => {
+            Command::List { format } => {
+                let clusters = Value::Array(session.list(&LIST_CLUSTERS.at(&[]))?);
+                console.document(&session, format, &clusters, |console| list(console, &clusters))?;
+            }
+            Command::Show { cluster, all, format } => {
                 let document = session.client.document(&GET_CLUSTER.at(&[&session.cluster_id(&cluster)?]))?;
-                match session.json {
-                    true => console.json(&document)?,
-                    false => cluster_show::show(console, &document, validations)?,
-                }
+                console.document(&session, format, &document, |console| cluster_show::show(console, &document, all))?;
             }
             Command::Create(create) => {
                 let all = session.list(&LIST_CLUSTERS.at(&[]))?;
@@ -245,15 +266,10 @@ impl Cluster {
                     let hosts = plain(&hosts.collect::<Vec<_>>().join(", "));
                     Ok(format!("The installation disks of {hosts} are overwritten."))
                 })?;
-                let document = act(&cluster, &INSTALL_CLUSTER).map_err(|error| {
-                    let id = session.cluster_id(&cluster);
-                    let now =
-                        id.and_then(|id| Ok(session.client.document(&GET_CLUSTER.at(&[&id]))?)).unwrap_or_default();
-                    let lines = [vec![format!("{:#}", explain(error))], culprits(&now)].concat();
-                    anyhow::Error::msg(lines.join("\n"))
-                })?;
+                let id = session.cluster_id(&cluster)?;
+                let begun = session.client.send(&INSTALL_CLUSTER.at(&[&id]), None);
+                let document = begun.map_err(|error| refusal(&session, &id, error))?;
                 if wait {
-                    let id = at(&document, "/id").to_owned();
                     return wait::follow(&session, console, &id, wait::Goal::Installed, None, timeout);
                 }
                 done(&session, console, &document, "is being installed")?;
@@ -290,12 +306,19 @@ impl Cluster {
                 let target = DOWNLOAD_CLUSTER_FILES.at(&[&session.cluster_id(&cluster)?]).with("file_name", name);
                 download::file(&session, console, &target, output.as_deref())?;
             }
+            Command::Export { cluster } => {
+                let id = session.cluster_id(&cluster)?;
+                let document = session.client.document(&GET_CLUSTER.at(&[&id]))?;
+                let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
+                let infra_env = infra_env_of(&all, Some(&id), at(&document, "/name"))?;
+                console.out.write_all(manifests(&document, infra_env)?.as_bytes())?;
+            }
             Command::Logs { cluster, host, controller, output } => {
                 let id = session.cluster_id(&cluster)?;
                 let logs = |kind: &str| DOWNLOAD_CLUSTER_LOGS.at(&[&id]).with("logs_type", kind);
                 let (target, name) = match host {
                     Some(host) => {
-                        let host = session.host(&host, None)?;
+                        let host = session.host_of(&id, &host)?;
                         let host = at(&host, "/id");
                         (logs("host").with("host_id", host), format!("{host}.tar.gz"))
                     }
@@ -303,10 +326,23 @@ impl Cluster {
                     None => (logs("all"), format!("{id}.tar")),
                 };
                 let output = output.unwrap_or_else(|| name.into());
-                download::file(&session, console, &target, Some(&output))?;
+                download::new_file(&session, console, &target, &output)?;
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Why an installation was refused: what stands in its way, which a service that refuses names as JSON.
+fn refusal(session: &Session, id: &str, error: ClientError) -> anyhow::Error {
+    let refused = error.status() == Some(409);
+    let now = if refused { session.client.document(&GET_CLUSTER.at(&[&id])).unwrap_or_default() } else { Value::Null };
+    match culprits(&now) {
+        lines if lines.is_empty() => error.into(),
+        lines => {
+            let line = format!("cluster {} is {} and cannot be installed:", display_name(&now), at(&now, "/status"));
+            anyhow::Error::msg([vec![plain(&line)], lines].concat().join("\n"))
+        }
     }
 }
 
@@ -318,14 +354,19 @@ fn done(session: &Session, console: &mut Console, document: &Value, what: &str) 
     console.say(plain(&format!("cluster {name} ({id}) {what}; its status is {status}")))
 }
 
-fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
-    let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
-    if session.json {
-        return console.json(&Value::Array(clusters));
-    }
+fn list(console: &mut Console, clusters: &Value) -> anyhow::Result<()> {
+    let clusters = clusters.as_array().map(Vec::as_slice).unwrap_or_default();
     let ids: Vec<&str> = clusters.iter().map(|cluster| at(cluster, "/id")).collect();
-    let mut rows = table::Table::new(&["NAME", "ID", "STATUS", "PROGRESS", "HOSTS", "VERSION", "INFO"]);
-    for (cluster, id) in clusters.iter().zip(table::short_ids(&ids)) {
+    let mut rows = Table::new(&[
+        ("NAME", Column::Name),
+        ("ID", Column::Detail(1)),
+        ("STATUS", Column::State),
+        ("PROGRESS", Column::Detail(2)),
+        ("HOSTS", Column::Detail(3)),
+        ("VERSION", Column::Detail(4)),
+        ("REASON", Column::Reason),
+    ]);
+    for (cluster, id) in clusters.iter().zip(short_ids(&ids)) {
         rows.row([
             display_name(cluster),
             id,
@@ -333,7 +374,7 @@ fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
             cluster_show::percent(cluster),
             number_at(cluster, "/total_host_count").to_string(),
             at(cluster, "/openshift_version").to_owned(),
-            at(cluster, "/status_info").to_owned(),
+            reason(cluster),
         ]);
     }
     console.table(&rows)

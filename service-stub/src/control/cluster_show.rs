@@ -1,6 +1,11 @@
 //! A cluster in detail.
 
-use super::{Console, display_name, host_name, hosts, table};
+use super::{
+    Console,
+    culprit::{culprits, reason, urgent_first},
+    display_name, host_name,
+    table::{Column, Table},
+};
 use crate::text::{self, at, number_at};
 use serde_json::Value;
 
@@ -9,16 +14,6 @@ pub(crate) fn percent(cluster: &Value) -> String {
     let begun =
         !at(cluster, "/install_started_at").starts_with("0001-") && !at(cluster, "/install_started_at").is_empty();
     if begun { format!("{} %", number_at(cluster, "/progress/total_percentage")) } else { String::new() }
-}
-
-/// A host's stage, with its detail and progress.
-pub(crate) fn stage(host: &Value) -> String {
-    let (stage, detail) = (at(host, "/progress/current_stage"), at(host, "/progress/progress_info"));
-    match (stage, detail) {
-        ("", _) => String::new(),
-        (stage, "") => stage.to_owned(),
-        (stage, detail) => format!("{stage}: {detail}"),
-    }
 }
 
 /// Progress of a host: `37 %`; empty before an installation.
@@ -50,7 +45,9 @@ fn addresses(document: &Value, list: &str) -> String {
     .join(", ")
 }
 
-pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool) -> anyhow::Result<()> {
+/// What stands in its way comes first.
+pub(crate) fn show(console: &mut Console, cluster: &Value, all: bool) -> anyhow::Result<()> {
+    culprits_first(console, &display_name(cluster), cluster, &culprits(cluster))?;
     let text = |pointer| at(cluster, pointer).to_owned();
     let moment = |pointer| Some(text(pointer)).filter(|text| !text.starts_with("0001-")).unwrap_or_default();
     let domain = match at(cluster, "/base_dns_domain") {
@@ -75,41 +72,60 @@ pub(crate) fn show(console: &mut Console, cluster: &Value, all_validations: bool
         ("Installation started", moment("/install_started_at")),
         ("Installation ended", moment("/install_completed_at")),
     ])?;
-    let hosts = hosts(cluster);
+    let hosts = urgent_first(cluster);
     if !hosts.is_empty() {
-        let mut rows = table::Table::new(&["HOST", "ROLE", "STATUS", "DONE", "STAGE", "DISK"]);
+        let mut rows = Table::new(&[
+            ("HOST", Column::Name),
+            ("ROLE", Column::Detail(2)),
+            ("STATUS", Column::State),
+            ("DONE", Column::Detail(1)),
+            ("DISK", Column::Detail(3)),
+            ("REASON", Column::Reason),
+        ]);
         for host in &hosts {
             rows.row([
                 host_name(host),
                 role(host),
                 at(host, "/status").to_owned(),
                 host_percent(host),
-                stage(host),
                 at(host, "/installation_disk_path").to_owned(),
+                reason(host),
             ]);
         }
         console.say("")?;
         console.table(&rows)?;
     }
-    findings(console, "cluster", at(cluster, "/validations_info"), all_validations)?;
-    for host in hosts {
-        findings(console, &host_name(host), at(host, "/validations_info"), all_validations)?;
+    if all {
+        validations(console, "the cluster", cluster)?;
+        hosts.iter().try_for_each(|host| validations(console, &host_name(host), host))?;
     }
     Ok(())
 }
 
-/// Prints the validations of `whose`: those that block it, or all. Prints nothing if there are none.
-pub(crate) fn findings(console: &mut Console, whose: &str, info: &str, all: bool) -> anyhow::Result<()> {
-    let found = text::validations(info);
-    let wanted: Vec<_> = found.iter().filter(|finding| all || finding.stands_in_the_way()).collect();
-    if wanted.is_empty() {
+/// Prints why a record is in its state, and an empty line; nothing if there is no reason.
+pub(crate) fn culprits_first(
+    console: &mut Console,
+    name: &str,
+    record: &Value,
+    culprits: &[String],
+) -> anyhow::Result<()> {
+    if culprits.is_empty() {
+        return Ok(());
+    }
+    console.say(text::plain(&format!("{name} is {}:", at(record, "/status"))))?;
+    culprits.iter().try_for_each(|line| console.say(line))?;
+    console.say("")
+}
+
+/// Prints all validations of a record, those that pass too.
+pub(crate) fn validations(console: &mut Console, whose: &str, record: &Value) -> anyhow::Result<()> {
+    let found = text::validations(at(record, "/validations_info"));
+    if found.is_empty() {
         return Ok(());
     }
     console.say("")?;
-    let whose = text::plain(whose);
-    console.say(if all { format!("Validations of {whose}:") } else { format!("Blocking {whose}:") })?;
-    for finding in wanted {
-        console.say(format!("  {:<8} {}: {}", finding.status, finding.id, text::plain(&finding.message)))?;
-    }
-    Ok(())
+    console.say(text::plain(&format!("Validations of {whose}:")))?;
+    found
+        .iter()
+        .try_for_each(|one| console.say(text::plain_end(&format!("  {:<8} {}: {}", one.status, one.id, one.message))))
 }

@@ -4,6 +4,7 @@ use super::{Console, Session};
 use anyhow::Context;
 use api::endpoint::Target;
 use indicatif::{ProgressBar, ProgressStyle};
+use kernel::terminal::{BAR, COUNTER};
 use std::{
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -15,13 +16,18 @@ const MAX_REASON_BYTES: u64 = 4096;
 
 /// Downloads a file of the API; to `console` without a name.
 pub(crate) fn file(session: &Session, console: &mut Console, target: &Target, to: Option<&Path>) -> anyhow::Result<()> {
-    into(console, to, |out, progress| Ok(session.client.download(target, out, progress)?))
+    into(console, to, true, |out, progress| Ok(session.client.download(target, out, progress)?))
+}
+
+/// The same to a file that must not exist: another attempt's logs are not replaced.
+pub(crate) fn new_file(session: &Session, console: &mut Console, target: &Target, to: &Path) -> anyhow::Result<()> {
+    into(console, Some(to), false, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
 /// Downloads a presigned URL, without the token.
 pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
     let shown = api::http::public_url(url);
-    into(console, to, |out, progress| {
+    into(console, to, true, |out, progress| {
         let agent = api::http::agent(&session.http)?;
         // The error of a request may show its URL, which may hold a token.
         let mut response = agent.get(url).call().map_err(|error| match error {
@@ -45,12 +51,15 @@ type Fetch<'a> = dyn FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> 
 fn into(
     console: &mut Console,
     to: Option<&Path>,
+    may_replace: bool,
     mut fetch: impl FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let fetch: &mut Fetch = &mut fetch;
     let Some(to) = to.filter(|to| to.as_os_str() != "-") else {
         return fetch(console.out, &mut |_, _| {});
     };
+    let exists = || format!("{} exists: remove it, or give another name with --output", to.display());
+    anyhow::ensure!(may_replace || to.symlink_metadata().is_err(), exists());
     let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Mode 0600: there may be credentials in it.
     let made = tempfile::Builder::new().prefix(".landfall-").suffix(".part").tempfile_in(directory);
@@ -68,6 +77,7 @@ fn into(
     let fetched = fetch(&mut out, &mut |bytes, total| {
         if let Some(total) = total.filter(|total| bar.length() != Some(*total)) {
             bar.set_length(total);
+            lay_out(&bar, BAR);
         }
         bar.set_position(bytes);
     });
@@ -76,18 +86,22 @@ fn into(
     out.flush().with_context(|| format!("cannot write {}", to.display()))?;
     drop(out);
     let bytes = file.as_file().metadata()?.len();
-    file.persist(to).with_context(|| format!("cannot write {}", to.display()))?;
+    let persisted = if may_replace { file.persist(to) } else { file.persist_noclobber(to) };
+    persisted.with_context(|| format!("cannot write {}", to.display()))?;
     drop(end);
-    console.say(format!("{}: {}", to.display(), crate::text::decimal_bytes(bytes)))
+    console.say(format!("{}: {}", to.display(), kernel::units::binary(bytes)))
 }
 
 /// Hidden unless standard error is a terminal.
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    let style = "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
+    let bar = ProgressBar::no_length().with_message("downloading");
+    lay_out(&bar, COUNTER);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+fn lay_out(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
 }

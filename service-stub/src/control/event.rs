@@ -1,7 +1,7 @@
 //! `landfall event`.
 
 use super::{Console, Reach, Session};
-use crate::text::{at, plain};
+use crate::text::{at, cut, plain};
 use api::endpoint::{LIST_EVENTS, Target};
 use serde_json::Value;
 use std::{collections::VecDeque, process::ExitCode, time::Duration};
@@ -10,6 +10,8 @@ use std::{collections::VecDeque, process::ExitCode, time::Duration};
 const PAUSE: Duration = Duration::from_secs(2);
 /// How many of the newest events a poll requests.
 const WINDOW: usize = 500;
+/// A longer message is cut: some contain documents. `--json` has the whole.
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Events: list or follow them
 #[derive(Debug, clap::Args)]
@@ -66,12 +68,16 @@ struct Which {
 impl Which {
     fn target(&self, session: &Session) -> anyhow::Result<Target> {
         let mut target = LIST_EVENTS.at(&[]).with("order", "descending");
-        if let Some(cluster) = &self.cluster {
-            target = target.with("cluster_id", session.cluster_id(cluster)?);
-        }
+        let cluster = self.cluster.as_deref().map(|cluster| session.cluster_id(cluster)).transpose()?;
         if let Some(host) = &self.host {
-            let host = session.host(host, self.infra_env.as_deref())?;
+            let host = match &cluster {
+                Some(cluster) => session.host_of(cluster, host)?,
+                None => session.host(host, self.infra_env.as_deref())?,
+            };
             target = target.with("host_id", at(&host, "/id"));
+        }
+        if let Some(cluster) = cluster {
+            target = target.with("cluster_id", cluster);
         }
         if let Some(infra_env) = &self.infra_env {
             target = target.with("infra_env_id", session.infra_env_id(infra_env)?);
@@ -114,7 +120,8 @@ fn newest(session: &Session, target: Target, limit: usize) -> anyhow::Result<Vec
 
 fn line(event: &Value) -> String {
     let time = at(event, "/event_time").split('.').next().unwrap_or_default().replace('T', " ");
-    plain(&format!("{time}  {:<8}  {}", at(event, "/severity"), at(event, "/message")))
+    let message = cut(at(event, "/message"), MAX_MESSAGE_CHARS);
+    plain(&format!("{time}  {:<8}  {message}", at(event, "/severity")))
 }
 
 fn follow(session: &Session, console: &mut Console, target: &Target, first: usize) -> anyhow::Result<()> {
@@ -168,5 +175,6 @@ mod tests {
     fn a_line_is_one_line() {
         let event = json!({"event_time": "2026-11-21T03:15:46.123Z", "severity": "info", "message": "a\nb"});
         assert_eq!(line(&event), "2026-11-21 03:15:46  info      a b");
+        assert!(line(&json!({"message": "{}".repeat(5000)})).chars().count() < 600);
     }
 }

@@ -1,7 +1,11 @@
 //! Errors of the service's clients for people: what failed, why, and what to do.
 
+use crate::text::cut;
 use api::{ClientError, DownloadError};
 use std::{error::Error, io};
+
+/// A longer reason is cut: it may be a whole document.
+const MAX_REASON_CHARS: usize = 1000;
 
 /// What of a failed request helps. Other errors stay as they are.
 pub(crate) fn explain(error: anyhow::Error) -> anyhow::Error {
@@ -19,7 +23,7 @@ pub(crate) fn explain(error: anyhow::Error) -> anyhow::Error {
         }
         ClientError::Status { status, message, method, path, .. } => {
             // The service adds every check as JSON to some of its reasons.
-            let reason = message.split(" validation_info=").next().unwrap_or(message);
+            let reason = cut(message.split(" validation_info=").next().unwrap_or(message), MAX_REASON_CHARS);
             format!("the service refuses: {reason} ({status} to {method} {path})")
         }
         ClientError::Transport { url, source, .. } => unreached(url, &**source),

@@ -1,8 +1,12 @@
 //! `landfall host`.
 
 use super::{
-    Console, Reach, Session, ask::confirm, cluster_show, download, fields, host_name, host_show, host_target,
-    inventory, read_small, table,
+    Console, Output, Reach, Session,
+    ask::confirm,
+    cluster_show,
+    culprit::{Urgency, of_host, reason, urgency},
+    download, fields, host_name, host_show, host_target, inventory, read_small,
+    table::{Column, Table, short_ids},
 };
 use crate::text::{at, plain};
 use anyhow::Context;
@@ -10,6 +14,7 @@ use api::endpoint::{
     BIND_HOST, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, UNBIND_HOST, UPDATE_HOST, UPDATE_HOST_IGNITION,
     UPDATE_INSTALLER_ARGS,
 };
+use kernel::order;
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -23,7 +28,7 @@ const MAX_IGNITION_BYTES: u64 = 2 << 20;
 #[command(after_help = "\
 Examples:
   landfall host list --cluster rack
-  landfall host show node-1                  # hardware, disks and why they are unfit, validations
+  landfall host show node-1         # what failed, hardware, unfit disks
   landfall host set 3f1c --hostname node-1 --role master --disk /dev/nvme0n1
   landfall host bind node-1 rack
   landfall host installer-args node-1 -- --append-karg console=ttyS0
@@ -51,17 +56,21 @@ enum Command {
         /// Only hosts without a cluster
         #[arg(long)]
         unbound: bool,
+        #[command(flatten)]
+        format: Output,
     },
-    /// Show a host: state, hardware, and the validations that block it
+    /// Show a host: what stands in its way, state, hardware
     Show {
         /// Name or id
         host: String,
         /// All validations, including those that pass
-        #[arg(long)]
-        validations: bool,
+        #[arg(long, alias = "validations")]
+        all: bool,
         /// Only the inventory, as JSON
         #[arg(long)]
         inventory: bool,
+        #[command(flatten)]
+        format: Output,
     },
     /// Change name, role, installation disk or other settings
     Set {
@@ -74,7 +83,7 @@ enum Command {
         #[arg(long)]
         role: Option<String>,
         /// Disk to install to: its path, or its id in the inventory
-        #[arg(long)]
+        #[arg(long, value_name = "PATH|ID")]
         disk: Option<String>,
         /// Other settings by their API names; VALUE is JSON, text or @FILE
         #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk"])]
@@ -131,25 +140,28 @@ impl Host {
         let session = self.reach.session()?;
         let find = |wanted: &str| session.host(wanted, self.infra_env.as_deref());
         match self.command {
-            Command::List { cluster, unbound } => {
+            Command::List { cluster, unbound, format } => {
                 let cluster = cluster.map(|cluster| session.cluster_id(&cluster)).transpose()?;
-                let mut hosts = session.hosts(self.infra_env.as_deref())?;
-                hosts.retain(|host| match at(host, "/cluster_id") {
+                let hosts = session.hosts(self.infra_env.as_deref())?;
+                // Unique among all, of which a command takes one.
+                let ids = short_ids(&hosts.iter().map(|host| at(host, "/id")).collect::<Vec<_>>());
+                let mut rows: Vec<(Value, String)> = hosts.into_iter().zip(ids).collect();
+                rows.retain(|(host, _)| match at(host, "/cluster_id") {
                     "" => cluster.is_none(),
                     own => !unbound && cluster.as_deref().is_none_or(|wanted| wanted == own),
                 });
-                list(&session, console, hosts)?;
+                let document = rows.iter().map(|(host, _)| host.clone()).collect();
+                console.document(&session, format, &document, |console| list(console, rows))?;
             }
-            Command::Show { host, validations, inventory } => {
+            Command::Show { host, all, inventory, format } => {
                 let host = find(&host)?;
-                match (session.json, inventory) {
-                    (_, true) => {
-                        let text = at(&host, "/inventory");
-                        anyhow::ensure!(!text.is_empty(), "the host has not sent an inventory yet");
-                        console.json(&serde_json::from_str(text).context("cannot parse the inventory")?)?;
-                    }
-                    (true, _) => console.json(&host)?,
-                    _ => host_show::show(console, &host, validations)?,
+                if inventory {
+                    let text = at(&host, "/inventory");
+                    anyhow::ensure!(!text.is_empty(), "the host has not sent an inventory yet");
+                    let document = serde_json::from_str(text).context("cannot parse the inventory")?;
+                    console.document(&session, format, &document, |console| console.json(&document))?;
+                } else {
+                    console.document(&session, format, &host, |console| host_show::show(console, &host, all))?;
                 }
             }
             Command::Set { host, hostname, role, disk, settings } => {
@@ -231,23 +243,34 @@ fn done(session: &Session, console: &mut Console, host: &Value, what: &str) -> a
     console.say(plain(&line))
 }
 
-fn list(session: &Session, console: &mut Console, hosts: Vec<Value>) -> anyhow::Result<()> {
-    if session.json {
-        return console.json(&Value::Array(hosts));
-    }
-    let ids: Vec<&str> = hosts.iter().map(|host| at(host, "/id")).collect();
-    let mut rows = table::Table::new(&["NAME", "ID", "ROLE", "STATUS", "DONE", "STAGE", "HARDWARE", "INFO"]);
-    for (host, id) in hosts.iter().zip(table::short_ids(&ids)) {
+/// Those that failed come first, and after the table where to read more about them.
+fn list(console: &mut Console, mut hosts: Vec<(Value, String)>) -> anyhow::Result<()> {
+    order::sort_by_key(&mut hosts, |(host, _)| urgency(host));
+    let mut rows = Table::new(&[
+        ("NAME", Column::Name),
+        ("ID", Column::Detail(1)),
+        ("ROLE", Column::Detail(3)),
+        ("STATUS", Column::State),
+        ("DONE", Column::Detail(2)),
+        ("HARDWARE", Column::Detail(4)),
+        ("REASON", Column::Reason),
+    ]);
+    for (host, id) in &hosts {
         rows.row([
             host_name(host),
-            id,
+            id.clone(),
             cluster_show::role(host),
             at(host, "/status").to_owned(),
             cluster_show::host_percent(host),
-            cluster_show::stage(host),
             inventory(host).map(|inventory| crate::text::hardware(&inventory)).unwrap_or_default(),
-            at(host, "/status_info").to_owned(),
+            reason(host),
         ]);
     }
-    console.table(&rows)
+    console.table(&rows)?;
+    let failed = hosts.iter().filter(|(host, _)| urgency(host) == Urgency::Failed);
+    let lines: Vec<String> = failed.flat_map(|(host, _)| of_host(host)).collect();
+    if !lines.is_empty() {
+        console.say("")?;
+    }
+    lines.iter().try_for_each(|line| console.say(line))
 }

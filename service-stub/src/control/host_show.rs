@@ -1,11 +1,19 @@
 //! A host in detail.
 
-use super::{Console, cluster_show, host_name, inventory, table};
-use crate::text::{at, binary_bytes, bmc, decimal_bytes, machine};
+use super::{
+    Console, cluster_show,
+    culprit::{of_host, stage},
+    host_name, inventory,
+    table::{Column, Table},
+};
+use crate::text::{at, bmc, machine};
 use api::Inventory;
+use kernel::units::binary;
 use serde_json::Value;
 
-pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -> anyhow::Result<()> {
+/// What stands in its way comes first.
+pub(crate) fn show(console: &mut Console, host: &Value, all: bool) -> anyhow::Result<()> {
+    cluster_show::culprits_first(console, &host_name(host), host, &of_host(host))?;
     let text = |pointer| at(host, pointer).to_owned();
     let moment = |pointer| Some(text(pointer)).filter(|text| !text.starts_with("0001-")).unwrap_or_default();
     let inventory = inventory(host);
@@ -18,7 +26,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -
         ("Role", cluster_show::role(host)),
         ("Status", text("/status")),
         ("Info", text("/status_info")),
-        ("Stage", cluster_show::stage(host)),
+        ("Stage", stage(host)),
         ("Progress", cluster_show::host_percent(host)),
         ("Installation disk", text("/installation_disk_path")),
         ("Last contact", moment("/checked_in_at")),
@@ -35,9 +43,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -
         ),
         (
             "Memory",
-            of(&|inventory| {
-                inventory.memory.as_ref().map(|memory| binary_bytes(memory.physical_bytes)).unwrap_or_default()
-            }),
+            of(&|inventory| inventory.memory.as_ref().map(|memory| binary(memory.physical_bytes)).unwrap_or_default()),
         ),
         ("Management controller", of(&bmc)),
         ("Installer arguments", text("/installer_args")),
@@ -45,11 +51,21 @@ pub(crate) fn show(console: &mut Console, host: &Value, all_validations: bool) -
     if let Some(inventory) = &inventory {
         hardware(console, inventory)?;
     }
-    cluster_show::findings(console, &host_name(host), at(host, "/validations_info"), all_validations)
+    if all {
+        cluster_show::validations(console, &host_name(host), host)?;
+    }
+    Ok(())
 }
 
 fn hardware(console: &mut Console, inventory: &Inventory) -> anyhow::Result<()> {
-    let mut disks = table::Table::new(&["DISK", "KIND", "SIZE", "MODEL", "SERIAL", "FIT"]);
+    let mut disks = Table::new(&[
+        ("DISK", Column::Name),
+        ("KIND", Column::Detail(2)),
+        ("SIZE", Column::Detail(1)),
+        ("MODEL", Column::Detail(3)),
+        ("SERIAL", Column::Detail(3)),
+        ("FIT", Column::Reason),
+    ]);
     for disk in &inventory.disks {
         let fit = match disk.installation_eligibility.eligible {
             true => "yes".to_owned(),
@@ -58,10 +74,16 @@ fn hardware(console: &mut Console, inventory: &Inventory) -> anyhow::Result<()> 
                 format!("no: {}", reasons.join("; "))
             }
         };
-        let size = decimal_bytes(disk.size_bytes);
+        let size = binary(disk.size_bytes);
         disks.row([disk.path.clone(), disk.drive_type.clone(), size, disk.model.clone(), disk.serial.clone(), fit]);
     }
-    let mut interfaces = table::Table::new(&["INTERFACE", "MAC", "LINK", "SPEED", "ADDRESSES"]);
+    let mut interfaces = Table::new(&[
+        ("INTERFACE", Column::Name),
+        ("MAC", Column::Detail(1)),
+        ("LINK", Column::State),
+        ("SPEED", Column::Detail(2)),
+        ("ADDRESSES", Column::Reason),
+    ]);
     for nic in inventory.interfaces.iter().filter(|nic| nic.name != "lo") {
         let addresses: Vec<&str> = nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses).map(String::as_str).collect();
         let speed = if nic.speed_mbps > 0 { format!("{} Mb/s", nic.speed_mbps) } else { String::new() };

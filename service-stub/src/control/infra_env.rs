@@ -1,6 +1,11 @@
 //! `landfall infra-env`.
 
-use super::{Console, Reach, Session, ask::confirm, display_name, download, fields, read_small, read_ssh_key, table};
+use super::{
+    Console, Output, Reach, Session,
+    ask::confirm,
+    display_name, download, fields, read_small, read_ssh_key,
+    table::{Column, Table, short_ids},
+};
 use crate::text::{at, plain};
 use api::endpoint::{
     DEREGISTER_INFRA_ENV, GET_IMAGE_URL, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_INFRA_ENV,
@@ -18,9 +23,10 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  landfall infra-env create rack --cluster rack --pull-secret-file pull-secret.json --ssh-key-file ~/.ssh/id_ed25519.pub
+  landfall infra-env create rack --cluster rack \\
+    --pull-secret-file pull-secret.json --ssh-key-file ~/.ssh/id_ed25519.pub
   landfall infra-env iso rack --output rack.iso
-  landfall infra-env iso rack --show-url      # for a management controller to mount
+  landfall infra-env iso rack --show-url   # for a BMC to mount
   landfall infra-env set rack proxy='{\"http_proxy\":\"http://10.0.0.1:3128\"}'
 
 Exit codes: 0 success, 1 failure, 2 wrong usage.")]
@@ -34,11 +40,16 @@ pub struct InfraEnv {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// List infra-envs
-    List,
+    List {
+        #[command(flatten)]
+        format: Output,
+    },
     /// Show an infra-env
     Show {
         /// Name or id
         infra_env: String,
+        #[command(flatten)]
+        format: Output,
     },
     /// Create an infra-env
     Create(Create),
@@ -118,14 +129,14 @@ impl InfraEnv {
     pub fn run_on(self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let session = self.reach.session()?;
         match self.command {
-            Command::List => list(&session, console)?,
-            Command::Show { infra_env } => {
+            Command::List { format } => {
+                let infra_envs = Value::Array(session.list(&LIST_INFRA_ENVS.at(&[]))?);
+                console.document(&session, format, &infra_envs, |console| list(&session, console, &infra_envs))?;
+            }
+            Command::Show { infra_env, format } => {
                 let id = session.infra_env_id(&infra_env)?;
                 let document = session.client.document(&GET_INFRA_ENV.at(&[&id]))?;
-                match session.json {
-                    true => console.json(&document)?,
-                    false => show(console, &document)?,
-                }
+                console.document(&session, format, &document, |console| show(console, &document))?;
             }
             Command::Create(create) => {
                 let body = create.document(&session)?;
@@ -200,18 +211,22 @@ fn show(console: &mut Console, document: &Value) -> anyhow::Result<()> {
     ])
 }
 
-fn list(session: &Session, console: &mut Console) -> anyhow::Result<()> {
-    let infra_envs = session.list(&LIST_INFRA_ENVS.at(&[]))?;
-    if session.json {
-        return console.json(&Value::Array(infra_envs));
-    }
+fn list(session: &Session, console: &mut Console, infra_envs: &Value) -> anyhow::Result<()> {
+    let infra_envs = infra_envs.as_array().map(Vec::as_slice).unwrap_or_default();
     let clusters = session.list(&LIST_CLUSTERS.at(&[]))?;
     let cluster = |id: &str| {
         clusters.iter().find(|cluster| at(cluster, "/id") == id).map(display_name).unwrap_or_else(|| id.to_owned())
     };
     let ids: Vec<&str> = infra_envs.iter().map(|infra_env| at(infra_env, "/id")).collect();
-    let mut rows = table::Table::new(&["NAME", "ID", "CLUSTER", "IMAGE", "ARCHITECTURE", "CREATED"]);
-    for (infra_env, id) in infra_envs.iter().zip(table::short_ids(&ids)) {
+    let mut rows = Table::new(&[
+        ("NAME", Column::Name),
+        ("ID", Column::Detail(1)),
+        ("CLUSTER", Column::Name),
+        ("IMAGE", Column::Detail(2)),
+        ("ARCHITECTURE", Column::Detail(3)),
+        ("CREATED", Column::Detail(4)),
+    ]);
+    for (infra_env, id) in infra_envs.iter().zip(short_ids(&ids)) {
         let text = |pointer| at(infra_env, pointer).to_owned();
         rows.row([
             display_name(infra_env),

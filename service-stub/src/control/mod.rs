@@ -4,7 +4,7 @@ pub mod apply;
 mod ask;
 pub mod cluster;
 mod cluster_show;
-pub(crate) mod culprit;
+pub mod culprit;
 pub(crate) mod download;
 pub mod event;
 mod explain;
@@ -12,25 +12,30 @@ mod fields;
 pub mod host;
 mod host_show;
 pub mod infra_env;
+pub mod names;
 pub(crate) mod pick;
-pub(crate) mod table;
+pub mod table;
 pub mod wait;
 
-pub(crate) use cluster_show::{host_percent, role, stage};
+pub(crate) use cluster_show::{host_percent, role};
+pub(crate) use culprit::stage;
 pub(crate) use wait::on_interrupt;
 
 use crate::text;
 use anyhow::Context;
-use api::endpoint::{Endpoint, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
+use api::endpoint::{Endpoint, GET_CLUSTER, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, Target};
 use api::{API_PATH, Client, ClientConfig, RetryPolicy, Secret, http::HttpConfig};
 use kernel::order;
 use pick::pick;
 use serde_json::Value;
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
+    os::fd::AsFd,
     path::PathBuf,
 };
 
+/// A longer value is cut in a list of values; `--json` has the whole.
+const MAX_VALUE_CHARS: usize = 1000;
 /// A larger file is not a token.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
@@ -65,10 +70,8 @@ pub struct Console<'a> {
 impl Console<'_> {
     /// Runs `work` on standard output.
     pub(crate) fn standard<T>(work: impl FnOnce(&mut Console) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let terminal = io::stdout().is_terminal();
-        let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
         let mut out = io::stdout().lock();
-        let done = work(&mut Console { out: &mut out, width }).map_err(explain::explain)?;
+        let done = work(&mut Console { out: &mut out, width: width(&io::stdout()) }).map_err(explain::explain)?;
         out.flush()?;
         Ok(done)
     }
@@ -82,6 +85,25 @@ impl Console<'_> {
         self.say(text)
     }
 
+    /// Prints a document in the format that is asked for; else what `text` prints.
+    fn document(
+        &mut self,
+        session: &Session,
+        format: Output,
+        document: &Value,
+        text: impl FnOnce(&mut Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        match format.output.or(session.json.then_some(Format::Json)) {
+            Some(Format::Json) => self.json(document),
+            Some(Format::Yaml) => Ok(self.out.write_all(serde_norway::to_string(document)?.as_bytes())?),
+            Some(Format::Wide) => {
+                self.width = None;
+                text(self)
+            }
+            None => text(self),
+        }
+    }
+
     pub fn table(&mut self, table: &table::Table) -> anyhow::Result<()> {
         Ok(self.out.write_all(table.text(self.width).as_bytes())?)
     }
@@ -90,10 +112,30 @@ impl Console<'_> {
     pub fn list(&mut self, pairs: &[(&str, String)]) -> anyhow::Result<()> {
         let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-            self.say(format!("{name:<width$}  {}", text::plain(value)))?;
+            self.say(format!("{name:<width$}  {}", text::cut(&text::plain(value), MAX_VALUE_CHARS)))?;
         }
         Ok(())
     }
+}
+
+/// The format of what is listed or shown.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Output {
+    /// Format: json or yaml for the service's own document, wide for tables that are not cut
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Json,
+    Yaml,
+    Wide,
+}
+
+/// Characters in a line of a terminal.
+pub fn width(terminal: &impl AsFd) -> Option<usize> {
+    terminal_size::terminal_size_of(terminal).map(|(width, _)| usize::from(width.0))
 }
 
 /// A service to talk to.
@@ -147,7 +189,7 @@ pub(crate) fn read_small(path: &std::path::Path, max: u64) -> anyhow::Result<Str
     };
     use io::Read as _;
     let len = len.with_context(|| format!("cannot read {}", path.display()))?;
-    anyhow::ensure!(u64::try_from(len)? <= max, "{} is larger than {max} bytes", path.display());
+    anyhow::ensure!(u64::try_from(len)? <= max, "{} is larger than {}", path.display(), kernel::units::binary(max));
     Ok(text)
 }
 
@@ -242,5 +284,15 @@ impl Session {
     fn host(&self, wanted: &str, infra_env: Option<&str>) -> anyhow::Result<Value> {
         let all = self.hosts(infra_env)?;
         Ok(pick("host", &all, host_name, wanted)?.clone())
+    }
+
+    /// The same, of a cluster if it has such a host: another rack may have one of that name.
+    fn host_of(&self, cluster: &str, wanted: &str) -> anyhow::Result<Value> {
+        let document = self.client.document(&GET_CLUSTER.at(&[&cluster]))?;
+        let own: Vec<Value> = hosts(&document).into_iter().cloned().collect();
+        match pick("host", &own, host_name, wanted) {
+            Ok(host) => Ok(host.clone()),
+            Err(_) => self.host(wanted, None),
+        }
     }
 }

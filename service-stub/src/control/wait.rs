@@ -1,6 +1,10 @@
 //! `landfall wait`: waits until a cluster reaches a goal, or cannot reach it any more.
 
-use super::{Console, Reach, Session, culprit::culprits, display_name, host_name, hosts};
+use super::{
+    Console, Reach, Session,
+    culprit::{Urgency, culprits, reason, stage, urgency, urgent_first},
+    display_name, host_name,
+};
 use crate::text::{self, at, number_at};
 use api::endpoint::GET_CLUSTER;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,6 +16,8 @@ use std::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Of a host's state with its reason, in a line of progress.
+const MAX_STATE_CHARS: usize = 100;
 /// It failed, was cancelled, or is past the goal.
 const EXIT_FAILED: u8 = 3;
 /// As of timeout(1).
@@ -26,7 +32,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  landfall wait rack --for known --hosts 3     # three hosts have registered and are fit
+  landfall wait rack --for known --hosts 3   # three hosts are fit
   landfall wait rack --for ready && landfall cluster install rack
   landfall wait rack --for installed --timeout 2h
 
@@ -136,10 +142,14 @@ fn line(cluster: &Value) -> String {
     if begun {
         line.push_str(&format!(", {} %", number_at(cluster, "/progress/total_percentage")));
     }
-    for host in hosts(cluster) {
-        let stage = super::cluster_show::stage(host);
-        let state = if stage.is_empty() { at(host, "/status").to_owned() } else { stage };
-        line.push_str(&format!("; {}: {state}", host_name(host)));
+    for host in urgent_first(cluster) {
+        let (status, stage) = (at(host, "/status"), stage(host));
+        let state = match urgency(host) {
+            Urgency::Well if stage.is_empty() => status.to_owned(),
+            Urgency::Well => stage,
+            _ => format!("{status}: {}", reason(host)),
+        };
+        line.push_str(&format!("; {}: {}", host_name(host), text::cut(&state, MAX_STATE_CHARS)));
     }
     text::plain(&line)
 }
@@ -229,9 +239,6 @@ pub fn follow(
             console.say(text::plain(&format!("cluster {} {how}", display_name(&last))))?;
             if code != ExitCode::SUCCESS {
                 culprits(&last).iter().try_for_each(|line| console.say(line))?;
-            }
-            if code == ExitCode::from(EXIT_FAILED) {
-                console.say(text::plain_end(&format!("  logs: landfall cluster logs {}", display_name(&last))))?;
             }
         }
     }
@@ -368,7 +375,11 @@ mod tests {
         let cluster = json!({"name": "rack", "status": "installing", "progress": {"total_percentage": 43}, "hosts": [
             {"requested_hostname": "b\u{1b}[0m", "status": "known"},
             {"requested_hostname": "a", "status": "installing-in-progress", "progress": {"current_stage": "Writing image to disk", "progress_info": "40%"}},
+            {"requested_hostname": "c", "status": "error", "status_info": "the disk is full"},
         ]});
-        assert_eq!(line(&cluster), "rack installing, 43 %; a: Writing image to disk: 40%; b [0m: known");
+        assert_eq!(
+            line(&cluster),
+            "rack installing, 43 %; c: error: the disk is full; a: Writing image to disk: 40%; b [0m: known"
+        );
     }
 }

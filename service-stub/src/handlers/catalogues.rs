@@ -46,7 +46,7 @@ pub(crate) fn component_versions(service: &Service, _: &Call) -> Result<Answer, 
 
 /// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default.
 pub(crate) fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let latest = call.query_flag("only_latest")?;
+    let latest = call.query_flag("only_latest");
     let wanted = call.query("version");
     if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
         return Ok(Answer::json(StatusCode::OK, &catalogue.offers(wanted, latest)));

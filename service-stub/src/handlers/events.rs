@@ -42,7 +42,7 @@ pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         _ => (infra_env, cluster),
     };
     let these = hosts.into_iter().map(HostId).collect::<Vec<_>>();
-    let (deleted, none) = (call.query_flag("deleted_hosts")?, call.query_flag("cluster_level")?);
+    let (deleted, none) = (call.query_flag("deleted_hosts"), call.query_flag("cluster_level"));
     let other_than = deleted.then(|| service.store.model().hosts.keys().map(|key| key.host).collect());
     let all = these.is_empty() && !none && !deleted;
     let page = service.store.events(&EventQuery {

@@ -8,8 +8,9 @@ use crate::find::{find_cluster, find_infra_env};
 use crate::http::body::{self, BodyShape, form, integer, length, object, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, InfraEnvRecord};
-use crate::releases::{ARCHITECTURES, Catalogue, MULTI, normal_architecture};
+use crate::releases::{ARCHITECTURES, Catalogue, MULTI, NEWEST_MINOR, normal_architecture, version};
 use crate::service::Service;
+use crate::settings::Settings;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
@@ -66,7 +67,10 @@ fn create_from(
     infra_env_settings::check_new(params.ssh_authorized_key.as_deref(), params.pull_secret.expose())?;
     let asked = params.openshift_version.as_deref().unwrap_or_default();
     let listed = os_image_version(catalogue, asked, &architecture).map_err(Refusal::invalid)?;
-    let openshift_version = listed.or(params.openshift_version);
+    let openshift_version = listed.or(params.openshift_version).filter(|version| !version.is_empty());
+    let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
+    let openshift_version =
+        openshift_version.unwrap_or_else(|| default_version(&service.settings, cluster.map(AsRef::as_ref)));
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
         cpu_architecture: architecture,
@@ -90,7 +94,7 @@ fn create_from(
         kernel_arguments: params.kernel_arguments,
         network_discovery_delay_seconds: params.network_discovery_delay_seconds,
         ntp_sources: params.ntp_sources,
-        openshift_version,
+        openshift_version: Some(openshift_version),
         proxy: params.proxy,
         pull_secret: Some(params.pull_secret),
         rendezvous_ip: params.rendezvous_ip,
@@ -136,6 +140,17 @@ fn check_cluster(
         Some(catalogue) => catalogue.check_host_release(version, architecture).map_err(|why| why.to_string()),
         None => Ok(()),
     }
+}
+
+/// The minor release of an infra-env that names no version and has no OS image: the cluster's, else the one offered by default,
+/// else the newest known.
+fn default_version(settings: &Settings, cluster: Option<&ClusterRecord>) -> String {
+    let of_cluster =
+        cluster.map(|record| record.cluster.openshift_version.as_str()).filter(|version| !version.is_empty());
+    let release = settings.catalogue.as_deref().and_then(Catalogue::default_release);
+    let offered = release.map(|release| &release.version).or(settings.openshift_versions.last());
+    let full = of_cluster.or(offered.map(String::as_str)).unwrap_or(NEWEST_MINOR);
+    version::minor(full).unwrap_or_else(|| full.to_owned())
 }
 
 /// The version by which the OS image is listed that hosts boot; none where none is listed.
@@ -203,7 +218,13 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
 /// An infra-env as it is published: its ISO's address follows the service's, which may have moved since.
 fn published(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
     let (download_url, expires_at) = image_url(service, record);
-    InfraEnv { download_url, expires_at, email_domain: view::NO_DOMAIN.to_owned(), ..record.infra_env.clone() }
+    let mut infra_env =
+        InfraEnv { download_url, expires_at, email_domain: view::NO_DOMAIN.to_owned(), ..record.infra_env.clone() };
+    if infra_env.openshift_version.is_empty() {
+        // Stored by a program that knew no default.
+        infra_env.openshift_version = default_version(&service.settings, None);
+    }
+    infra_env
 }
 
 /// Where an infra-env's ISO is, and until when: short, and without a query, for management controllers.

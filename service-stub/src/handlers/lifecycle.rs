@@ -127,7 +127,7 @@ pub(crate) fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 /// POST …/actions/unbind.
 pub(crate) fn unbind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
-    let reclaim = call.query_flag("reclaim")?;
+    let reclaim = call.query_flag("reclaim");
     let unbound = service.change(call.request_id(), |change| {
         let record = find_host(change.model(), key)?;
         let Some(cluster) = host_cluster(change, &record) else {

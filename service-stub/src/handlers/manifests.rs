@@ -30,7 +30,7 @@ fn document(name: &Name) -> Value {
 /// GET /v2/clusters/{id}/manifests.
 pub(crate) fn list(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
-    let with_generated = call.query_flag("include_system_generated")?;
+    let with_generated = call.query_flag("include_system_generated");
     let generated = generated(service, id)?;
     let names = manifest_files::list(service.store.directory(), id).map_err(failed)?;
     let mut all: Vec<Value> = names.iter().map(document).collect();

@@ -115,15 +115,10 @@ impl Call {
         self.query(name).map(number).transpose()
     }
 
-    /// A query parameter that must be a boolean, if present.
-    pub(crate) fn query_flag(&self, name: &str) -> Result<bool, Refusal> {
-        match self.query(name) {
-            None | Some("false" | "0") => Ok(false),
-            Some("true" | "1") => Ok(true),
-            Some(value) => {
-                Err(Refusal::bad_request(format!("{name} in query must be of type bool: {:?}", shortened(value))))
-            }
-        }
+    /// A boolean query parameter: words for yes in any case, as clients write `True`; anything else is no.
+    pub(crate) fn query_flag(&self, name: &str) -> bool {
+        const YES: [&str; 10] = ["true", "1", "yes", "ok", "y", "on", "selected", "checked", "t", "enabled"];
+        self.query(name).is_some_and(|value| YES.iter().any(|yes| value.eq_ignore_ascii_case(yes)))
     }
 
     /// A header's text; empty if it is absent or not text.

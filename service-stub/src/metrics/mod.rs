@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Upper bounds of the buckets of durations, seconds.
-const BUCKETS: [f64; 9] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+const BUCKETS: [f64; 13] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Answers since the start.
@@ -54,18 +54,39 @@ impl Metrics {
 
     pub(crate) fn write(&self, text: &mut Text) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        text.family("landfall_http_request_duration_seconds", "histogram", "Time to the first byte of an answer.");
-        for (key, counter) in requests.iter() {
-            let labels = format!("method=\"{}\",route=\"{}\",status=\"{}\"", key.method, key.route, key.status);
-            let mut below = 0;
-            for (bound, count) in BUCKETS.iter().zip(counter.buckets) {
-                below += count;
-                text.line("_bucket", &format!("{labels},le=\"{bound}\""), below);
+        let mut family = |name: &'static str, labels: fn(&Key) -> String| {
+            text.family(name, "histogram", "Time to the first byte of an answer.");
+            for (key, counter) in requests.iter() {
+                counter.write(text, &labels(key));
             }
-            text.line("_bucket", &format!("{labels},le=\"+Inf\""), counter.count);
-            text.line("_sum", &labels, counter.sum.as_secs_f64());
-            text.line("_count", &labels, counter.count);
+        };
+        family("landfall_http_request_duration_seconds", Key::labels);
+        family("http_request_duration_seconds", Key::published);
+    }
+}
+
+impl Key {
+    fn labels(&self) -> String {
+        format!("method=\"{}\",route=\"{}\",status=\"{}\"", self.method, self.route, self.status)
+    }
+
+    /// The same under the published service's names.
+    fn published(&self) -> String {
+        let Self { method, route, status } = self;
+        format!("code=\"{status}\",handler=\"{route}\",method=\"{method}\",service=\"assisted-installer\"")
+    }
+}
+
+impl Counter {
+    fn write(&self, text: &mut Text, labels: &str) {
+        let mut below = 0;
+        for (bound, count) in BUCKETS.iter().zip(self.buckets) {
+            below += count;
+            text.line("_bucket", &format!("{labels},le=\"{bound}\""), below);
         }
+        text.line("_bucket", &format!("{labels},le=\"+Inf\""), self.count);
+        text.line("_sum", labels, self.sum.as_secs_f64());
+        text.line("_count", labels, self.count);
     }
 }
 
@@ -88,5 +109,7 @@ mod tests {
             assert!(text.text.contains(&line), "{line} in {}", text.text);
         }
         assert!(text.text.contains("method=\"other\",route=\"none\",status=\"404\""), "{}", text.text);
+        let published = "http_request_duration_seconds_count{code=\"200\",handler=\"/v2/events\",method=\"GET\",service=\"assisted-installer\"} 4";
+        assert!(text.text.lines().any(|line| line == published), "{}", text.text);
     }
 }

@@ -52,6 +52,7 @@ families! {
     ClusterFailed "cluster_validation_is_in_failed_status_on_cluster_deletion" "Cluster validations in failure when the cluster was deleted." &[];
     ClusterChanged "cluster_validation_failed_after_success_before_installation" "Cluster validations that failed after they had passed." &[];
     Cycle "monitored_clusters_cycle_duration_ms" "Duration of a pass over all clusters." CYCLES;
+    HostsCycle "monitored_hosts_cycle_duration_ms" "Duration of a pass over all hosts." CYCLES;
 }
 
 /// One value, with the labels of its family.
@@ -79,9 +80,11 @@ impl Published {
         }
     }
 
-    /// Records the duration of a pass over all clusters.
+    /// Records the duration of a pass, which is over all clusters and all hosts at once.
     pub(crate) fn cycle(&self, took: Duration) {
-        self.observe((Name::Cycle, vec![("fullscan", "true".to_owned())], took.as_secs_f64() * 1000.0));
+        for name in [Name::Cycle, Name::HostsCycle] {
+            self.observe((name, vec![("fullscan", "true".to_owned())], took.as_secs_f64() * 1000.0));
+        }
     }
 
     fn observe(&self, (name, labels, value): Observation) {

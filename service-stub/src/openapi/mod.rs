@@ -138,7 +138,8 @@ fn operation(endpoint: &Endpoint) -> Value {
     }
     let words = endpoint.path.split(['/', '-', '_', '{', '}']).filter(|word| !word.is_empty());
     let id = words.fold(endpoint.method.as_str().to_lowercase(), |id, word| format!("{id}-{word}"));
-    let mut document = json!({"operationId": id, "parameters": parameters, "responses": responses});
+    let tags = [tag(endpoint.path)];
+    let mut document = json!({"operationId": id, "tags": tags, "parameters": parameters, "responses": responses});
     let content = match endpoint.body {
         Body::None => return document,
         Body::File => json!({"multipart/form-data": {"schema": {
@@ -150,6 +151,19 @@ fn operation(endpoint: &Endpoint) -> Value {
     };
     document["requestBody"] = json!({"required": true, "content": content});
     document
+}
+
+/// The part of the API that a path belongs to: clients are generated with a class for each.
+fn tag(path: &str) -> &'static str {
+    const PARTS: [(&str, &str); 6] = [
+        ("/manifests", "manifests"),
+        ("/v2/events", "events"),
+        ("/v2/domains", "managed_domains"),
+        ("operators", "operators"),
+        ("-versions", "versions"),
+        ("/v2/release-sources", "versions"),
+    ];
+    PARTS.iter().find(|(part, _)| path.contains(part)).map_or("installer", |(_, tag)| tag)
 }
 
 /// The type of a request's body; empty where there is none, or a file.

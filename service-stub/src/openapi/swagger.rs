@@ -56,6 +56,7 @@ fn operation(operation: &Value) -> Value {
     }
     json!({
         "operationId": operation["operationId"],
+        "tags": operation["tags"],
         "consumes": [consumes],
         "produces": [produces],
         "parameters": parameters,

@@ -6,8 +6,9 @@ use crate::http::{Call, Refusal};
 use crate::model::HostRecord;
 use crate::service::Service;
 use crate::store::{EventQuery, HostFilter};
-use crate::text::{self, binary_bytes, decimal_bytes};
+use crate::text;
 use api::{Disk, HostRole, Interface, Inventory};
+use kernel::units::binary;
 use maud::{Markup, display, html};
 
 /// Its name, or its id while it has no name.
@@ -139,9 +140,10 @@ pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> 
 fn hardware(inventory: &Inventory) -> Markup {
     let serial_number = inventory.system_vendor.as_ref().map(|vendor| line(&vendor.serial_number));
     let processors = inventory.cpu.as_ref().map(|cpu| format!("{} {} {}", cpu.count, cpu.architecture, cpu.model_name));
-    let memory = inventory.memory.as_ref().map(|memory| {
-        line(&format!("{}, {} usable", binary_bytes(memory.physical_bytes), binary_bytes(memory.usable_bytes)))
-    });
+    let memory = inventory
+        .memory
+        .as_ref()
+        .map(|memory| line(&format!("{}, {} usable", binary(memory.physical_bytes), binary(memory.usable_bytes))));
     let boot = inventory.boot.as_ref();
     let disks: Vec<_> = inventory.disks.iter().map(disk).collect();
     let interfaces: Vec<_> = inventory.interfaces.iter().map(interface).collect();
@@ -169,7 +171,7 @@ fn disk(disk: &Disk) -> [Markup; 6] {
     [
         line(&disk.path),
         line(&disk.drive_type),
-        line(&decimal_bytes(disk.size_bytes)),
+        line(&binary(disk.size_bytes)),
         line(&format!("{} {}", disk.vendor, disk.model)),
         line(&disk.serial),
         match eligibility.eligible {

@@ -5,6 +5,7 @@
 
 mod actions;
 mod answer;
+mod api_docs;
 mod cluster;
 mod events;
 mod host;
@@ -42,6 +43,8 @@ pub(crate) fn routes() -> Router<Arc<Service>> {
         .route("/ui/clusters/{cluster_id}", page(cluster::render))
         .route("/ui/infra-envs/{infra_env_id}/hosts/{host_id}", page(host::render))
         .route("/ui/clusters/{cluster_id}/{action}", page(actions::ask).post(actions::act))
+        .route("/docs", page(api_docs::render))
+        .route(&format!("{}/docs", api::API_PATH), page(api_docs::render))
         .route("/ui/stream", get(stream::stream))
         .route("/ui/page.css", get(|| file("text/css; charset=utf-8", include_str!("page.css"))))
         .route("/ui/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("page.js"))))

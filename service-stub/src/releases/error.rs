@@ -14,7 +14,7 @@ pub enum CatalogueError {
         source: io::Error,
     },
     /// The file is larger than any list of releases.
-    #[error("{} has more than {limit} bytes", path.display())]
+    #[error("{} has more than {}", path.display(), kernel::units::binary(*limit))]
     TooLarge {
         path: PathBuf,
         /// How much is read.

@@ -19,6 +19,8 @@ use version::{Form, Version};
 
 /// Architecture of a request that names none.
 pub(crate) const DEFAULT_ARCHITECTURE: &str = "x86_64";
+/// The newest minor release whose rules and features this program knows.
+pub(crate) const NEWEST_MINOR: &str = "4.22";
 /// A release for several architectures.
 pub(crate) const MULTI: &str = "multi";
 const MULTI_SUFFIX: &str = "-multi";
@@ -127,6 +129,11 @@ impl Catalogue {
     /// OS images are listed: only those can be booted.
     pub(crate) fn lists_os_images(&self) -> bool {
         !self.os_images.is_empty()
+    }
+
+    /// The recommended release; without one the last in the operator's list.
+    pub(crate) fn default_release(&self) -> Option<&Release> {
+        self.releases.iter().find(|release| release.default).or_else(|| self.releases.last())
     }
 
     /// All releases, in the operator's order.

@@ -187,7 +187,7 @@ fn what_a_file_must_have() {
         ),
         (format!("[{}]", good.replace("\"r/", &format!("\"{}", "x".repeat(1100)))), "entry 1: url is longer"),
         (format!("[{}]", vec!["{}"; 5000].join(",")), "has 5000 entries, more than 4096"),
-        (" ".repeat(5 << 20), "has more than 4194304 bytes"),
+        (" ".repeat(5 << 20), "has more than 4 MiB"),
     ] {
         let path = files.write("releases", &text);
         let error = Catalogue::read(Some(&path), None, None).unwrap_err().to_string();

@@ -1,9 +1,23 @@
 //! The hosts of a plan.
 
 use super::{PlanError, hints::Hints};
-use api::{HostRole, Inventory, Mac};
+use api::{Host, HostRole, Inventory, Mac};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+
+/// Which request changes a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostChange {
+    /// Name, role or installation disk.
+    Settings,
+    InstallerArgs,
+    Ignition,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no disk matches the root device hints {0}")]
+pub(crate) struct NoDisk(String);
 
 /// The plan of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,6 +52,47 @@ impl PlannedHost {
 
     pub(crate) fn is(&self, inventory: &Inventory) -> bool {
         inventory.interfaces.iter().any(|nic| nic.mac_address.parse().is_ok_and(|mac: Mac| self.macs.contains(&mac)))
+    }
+}
+
+impl PlannedHost {
+    /// The requests that give a host what is planned for it and not set yet, with their bodies.
+    pub(crate) fn changes(&self, host: &Host, inventory: &Inventory) -> Result<Vec<(HostChange, Value)>, NoDisk> {
+        let mut settings = Map::new();
+        if !self.name.is_empty() && self.name != host.requested_hostname {
+            settings.insert("host_name".into(), json!(self.name));
+        }
+        if self.role != HostRole::AutoAssign && self.role != host.role {
+            settings.insert("host_role".into(), json!(self.role));
+        }
+        if let Some(disk) = self.disk(host, inventory)? {
+            settings.insert("disks_selected_config".into(), json!([{"id": disk, "role": "install"}]));
+        }
+        let mut changes = Vec::new();
+        if !settings.is_empty() {
+            changes.push((HostChange::Settings, Value::Object(settings)));
+        }
+        let args: Vec<String> = serde_json::from_str(&host.installer_args).unwrap_or_default();
+        if !self.installer_args.is_empty() && self.installer_args != args {
+            changes.push((HostChange::InstallerArgs, json!({"args": self.installer_args})));
+        }
+        if !self.ignition_override.is_empty() && self.ignition_override != host.ignition_config_overrides {
+            changes.push((HostChange::Ignition, json!({"config": self.ignition_override})));
+        }
+        Ok(changes)
+    }
+
+    /// The disk that the hints select, unless the host has one of theirs.
+    fn disk(&self, host: &Host, inventory: &Inventory) -> Result<Option<String>, NoDisk> {
+        if self.hints.is_empty() {
+            return Ok(None);
+        }
+        let fitting = self.hints.matching(inventory);
+        let Some(first) = fitting.first() else {
+            return Err(NoDisk(serde_json::to_string(&self.hints).unwrap_or_default()));
+        };
+        let is_chosen = fitting.iter().any(|disk| disk.path == host.installation_disk_path);
+        Ok((!is_chosen).then(|| if first.id.is_empty() { first.path.clone() } else { first.id.clone() }))
     }
 }
 

@@ -172,6 +172,10 @@ fn infra_env(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     spec.ignore(&["clusterRef", "nmStateConfigLabelSelector", "agentLabels", "imageType", "ipxeScriptType"]);
     let secret = reference(&mut spec, "pullSecretRef")?;
     put(&mut draft.other, "pull_secret_ref", secret, &spec, "pullSecretRef")?;
+    if spec.is_empty_text("sshAuthorizedKey") {
+        // No key, not even the cluster's.
+        put(&mut draft.infra_env, "ssh_authorized_key", Some(""), &spec, "sshAuthorizedKey")?;
+    }
     for (field, name) in [
         ("sshAuthorizedKey", "ssh_authorized_key"),
         ("additionalTrustBundle", "additional_trust_bundle"),

@@ -3,7 +3,7 @@
 use super::{
     PlanError, Rack,
     hints::Hints,
-    hosts::{PlannedHost, merge},
+    hosts::{self, PlannedHost},
     kinds,
     read::{self, Document, Fields},
 };
@@ -55,15 +55,35 @@ pub(crate) fn put(
 
 /// The plan of a directory. `version` is the default version to install.
 pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
-    let documents = read::directory(path)?;
-    if documents.is_empty() {
-        let hint = format!("{} has no *.yaml, *.yml, *.json or *.toml", path.display());
-        return Err(PlanError::Missing { what: "documents", hint });
-    }
-    plan(&documents, version)
+    plan(&read::documents(path)?, version)
 }
 
+/// The plan of a rack that may not exist yet.
 pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
+    merge(documents, version, Purpose::Create)
+}
+
+/// The plan of a rack that exists, and has what its documents leave out: pull secret, version, domain, addresses.
+pub(crate) fn changes(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
+    merge(documents, version, Purpose::Change)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Create,
+    Change,
+}
+
+impl Purpose {
+    fn requires(self, found: Result<(), PlanError>) -> Result<(), PlanError> {
+        match found {
+            Err(PlanError::Missing { .. }) if self == Self::Change => Ok(()),
+            found => found,
+        }
+    }
+}
+
+fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose) -> Result<Rack, PlanError> {
     let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
     for document in documents {
         let fields = Fields::from_document(document, &unknown)?;
@@ -74,12 +94,12 @@ pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanE
     for field in unknown.into_inner() {
         warnings.push(format!("{field}: ignoring an unknown field"));
     }
-    let mut rack = finish(draft, version)?;
+    let mut rack = finish(draft, version, purpose)?;
     rack.warnings = warnings;
     Ok(rack)
 }
 
-fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
+fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<Rack, PlanError> {
     let missing = |what, hint: &str| PlanError::Missing { what, hint: hint.to_owned() };
     let name = draft.cluster.get("name").and_then(|(name, _)| name.as_str()).unwrap_or_default().to_owned();
     if name.is_empty() {
@@ -88,14 +108,14 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
             "give ClusterDeployment spec.clusterName, or metadata.name of an install-config",
         ));
     }
-    if !draft.cluster.contains_key("base_dns_domain") {
+    if purpose == Purpose::Create && !draft.cluster.contains_key("base_dns_domain") {
         return Err(missing(
             "base domain",
             "give ClusterDeployment spec.baseDomain, or baseDomain of an install-config",
         ));
     }
-    resolve_version(&mut draft, version)?;
-    resolve_pull_secret(&mut draft)?;
+    purpose.requires(resolve_version(&mut draft, version))?;
+    purpose.requires(resolve_pull_secret(&mut draft))?;
     let count = |name: &str| draft.other.get(name).and_then(|(count, _)| count.as_u64());
     let masters = count("control_plane").ok_or_else(|| {
         missing(
@@ -109,7 +129,7 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     let place = |name: &str| draft.cluster.get(name).map(|(_, place)| place.clone());
     let user_managed = draft.cluster.get("user_managed_networking").and_then(|(flag, _)| flag.as_bool());
     for (field, what) in [("api_vips", "API address"), ("ingress_vips", "ingress address")] {
-        let needed = masters > 1 && user_managed != Some(true);
+        let needed = purpose == Purpose::Create && masters > 1 && user_managed != Some(true);
         if needed && place(field).is_none() {
             return Err(missing(
                 what,
@@ -135,6 +155,10 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     if masters == 1 {
         cluster.insert("high_availability_mode".into(), json!("None"));
     }
+    // An existing rack has its own.
+    for field in ["openshift_version", "pull_secret"] {
+        cluster.entry(field).or_insert_with(|| "".into());
+    }
     let mut infra_env: Map<String, Value> = values(draft.infra_env);
     infra_env.insert("name".into(), json!(name));
     for shared in ["pull_secret", "cpu_architecture", "openshift_version"] {
@@ -143,6 +167,7 @@ fn finish(mut draft: Draft, version: Option<&str>) -> Result<Rack, PlanError> {
     if let Some(key) = cluster.get("ssh_public_key") {
         infra_env.entry("ssh_authorized_key").or_insert_with(|| key.clone());
     }
+    infra_env.retain(|field, value| field == "pull_secret" || *value != json!(""));
     if !draft.networks.is_empty() {
         infra_env.insert("static_network_config".into(), Value::Array(draft.networks));
     }
@@ -245,7 +270,7 @@ fn check_counts(
 
 /// Adds a host, or merges it into a known one.
 pub(crate) fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
-    merge(&mut draft.hosts, host)
+    hosts::merge(&mut draft.hosts, host)
 }
 
 /// The hints in a field, if present.

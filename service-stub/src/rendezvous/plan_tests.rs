@@ -124,6 +124,24 @@ fn manifests_and_an_agent_config_make_one_plan() {
 }
 
 #[test]
+fn an_existing_rack_has_what_its_documents_leave_out() {
+    let key = "\n---\nkind: InfraEnv\nspec: {sshAuthorizedKey: ''}\n";
+    let without =
+        ZTP.replace("kind: Secret", "kind: Other").replace("pullSecretRef: {name: registry}", "installed: true");
+    let own_key = without.replace("  sshAuthorizedKey: ssh-ed25519 BBBB live\n", "");
+    let changed = |text: &str| changes(&parse("a.yaml", text).unwrap(), None);
+    let error = planned(&[("a.yaml", &without)]).unwrap_err();
+    assert!(error.starts_with("no pull secret"), "{error}");
+    let rack = changed(&own_key).unwrap();
+    assert_eq!(rack.infra_env.ssh_authorized_key.as_deref(), Some("ssh-ed25519 AAAA key"), "the cluster's");
+    assert_eq!(changed(&(own_key + key)).unwrap().infra_env.ssh_authorized_key, None, "an empty key is none");
+    let error = changed(
+        &without.replace("clusterName: rack", "clusterName: ''").replace("{name: rack-1, namespace: rack}", "{}"),
+    );
+    assert!(error.unwrap_err().to_string().starts_with("no cluster name"));
+}
+
+#[test]
 fn an_install_config_is_enough() {
     let version = "kind: ClusterImageSet\nmetadata: {name: x}\nspec: {releaseImage: 'r.io/x:4.21.0'}";
     let rack = planned(&[("install-config.yaml", INSTALL), ("v.yml", version)]).unwrap();

@@ -1,6 +1,6 @@
 //! Carries out the plan: creates records, configures hosts, starts the installation.
 
-use super::{PlannedHost, Rendezvous};
+use super::{PlannedHost, Rendezvous, hosts::HostChange};
 use crate::auth::{Caller, keys::SigningKey};
 use crate::handlers::{clusters, host_settings, hosts, infra_envs, new_cluster};
 use crate::http::{Answer, Call, Refusal};
@@ -171,43 +171,20 @@ fn planned<'a>(rendezvous: &'a Rendezvous, record: &HostRecord) -> Option<&'a Pl
 
 /// Applies what is planned for a host and not set yet.
 fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Result<(), Refusal> {
-    let Some(plan) = planned(rendezvous, record).filter(|_| record.state.settings_open()) else { return Ok(()) };
-    let host = &record.host;
+    let (facts, host) = (record.facts(), &record.host);
+    let plan = planned(rendezvous, record).filter(|_| record.state.settings_open());
+    let Some((plan, inventory)) = plan.zip(facts.inventory.as_ref()) else { return Ok(()) };
     let path = [("infra_env_id", host.infra_env_id.to_string()), ("host_id", host.id.to_string())];
-    let mut params = Map::new();
-    if !plan.name.is_empty() && plan.name != host.requested_hostname {
-        params.insert("host_name".into(), json!(plan.name));
-    }
-    if plan.role != HostRole::AutoAssign && plan.role != host.role {
-        params.insert("host_role".into(), json!(plan.role));
-    }
-    if let Some(disk) = disk(plan, record)? {
-        params.insert("disks_selected_config".into(), json!([{"id": disk, "role": "install"}]));
-    }
-    if !params.is_empty() {
-        host_settings::update(service, &call(&path, Value::Object(params)))?;
-    }
-    let args = if plan.installer_args.is_empty() { String::new() } else { json!(plan.installer_args).to_string() };
-    if args != host.installer_args && !args.is_empty() {
-        hosts::set_installer_args(service, &call(&path, json!({"args": plan.installer_args})))?;
-    }
-    if plan.ignition_override != host.ignition_config_overrides && !plan.ignition_override.is_empty() {
-        hosts::set_ignition(service, &call(&path, json!({"config": plan.ignition_override})))?;
+    let changes = plan.changes(host, inventory).map_err(|error| Refusal::conflict(error.to_string()))?;
+    for (change, body) in changes {
+        let call = call(&path, body);
+        match change {
+            HostChange::Settings => host_settings::update(service, &call)?,
+            HostChange::InstallerArgs => hosts::set_installer_args(service, &call)?,
+            HostChange::Ignition => hosts::set_ignition(service, &call)?,
+        };
     }
     Ok(())
-}
-
-/// The disk that the hints select, unless it is chosen already.
-fn disk(plan: &PlannedHost, record: &HostRecord) -> Result<Option<String>, Refusal> {
-    let facts = record.facts();
-    let Some(inventory) = facts.inventory.as_ref().filter(|_| !plan.hints.is_empty()) else { return Ok(None) };
-    let fitting = plan.hints.matching(inventory);
-    let Some(first) = fitting.first() else {
-        let hints = serde_json::to_string(&plan.hints).unwrap_or_default();
-        return Err(Refusal::conflict(format!("no disk matches the root device hints {hints}")));
-    };
-    let chosen = fitting.iter().any(|disk| disk.path == record.host.installation_disk_path);
-    Ok((!chosen).then(|| if first.id.is_empty() { first.path.clone() } else { first.id.clone() }))
 }
 
 /// What is missing compared with the plan.

@@ -20,7 +20,7 @@ pub struct Document {
 }
 
 /// Every document of every `*.yaml`, `*.yml`, `*.json` and `*.toml` in a directory, sorted by file name.
-pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
+pub fn documents(path: &Path) -> Result<Vec<Document>, PlanError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| PlanError::Read { path, source }
@@ -37,6 +37,10 @@ pub(crate) fn directory(path: &Path) -> Result<Vec<Document>, PlanError> {
         return Err(PlanError::TooMuch { what: format!("{}: {} files", path.display(), paths.len()), most: MAX_FILES });
     }
     order::sort(&mut paths);
+    if paths.is_empty() {
+        let hint = format!("{} has no *.yaml, *.yml, *.json or *.toml", path.display());
+        return Err(PlanError::Missing { what: "documents", hint });
+    }
     let mut documents = Vec::new();
     for path in paths {
         let mut text = String::new();
@@ -108,6 +112,11 @@ impl<'a> Fields<'a> {
     /// Whether the field exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.contains_key(name)
+    }
+
+    /// Whether the field is an empty text, unlike a missing one.
+    pub(crate) fn is_empty_text(&self, name: &str) -> bool {
+        self.map.get(name).and_then(Value::as_str) == Some("")
     }
 
     /// A field as it is; null counts as absent.

@@ -41,7 +41,8 @@ impl Backup {
 #[command(after_help = "\
 Examples:
   landfall serve restore --state-dir /var/lib/landfall /backup/landfall.backup
-  landfall serve restore --state-dir /var/lib/landfall --replace /backup/landfall.backup")]
+  landfall serve restore --state-dir /var/lib/landfall \\
+    --replace /backup/landfall.backup")]
 pub(crate) struct Restore {
     /// State directory, created if missing
     #[arg(long, value_name = "DIR", env = "LANDFALL_STATE_DIR")]

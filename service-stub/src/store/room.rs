@@ -1,11 +1,12 @@
 //! Free space on the disk: enough must remain for the store to grow.
 
+use kernel::units::beside;
 use nix::sys::statvfs::statvfs;
 use std::path::{Path, PathBuf};
 
 /// The file system is too full to write.
 #[derive(Debug, thiserror::Error)]
-#[error("the service's disk has {free} bytes free, fewer than the reserve of {needed}")]
+#[error("the service's disk has {} free, less than the reserve of {}", beside(*free, *needed), beside(*needed, *free))]
 pub struct NoRoom {
     /// A directory on it.
     pub(crate) path: PathBuf,

@@ -2,6 +2,12 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+/// Groups of options in the help.
+const SYSTEM: &str = "What is installed";
+const SERVICE: &str = "Service";
+const STICK: &str = "USB stick";
+const MACHINES: &str = "Virtual machines";
+
 const AFTER_HELP: &str = "\
 Examples:
   landfall up                             # three machines, Fedora CoreOS
@@ -45,19 +51,19 @@ pub struct Up {
     pub(super) ssh_key: Option<PathBuf>,
 
     /// Live ISO that the machines boot from; an agent is delivered to one that has none [default: Fedora CoreOS, downloaded]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = SYSTEM, long, value_name = "FILE")]
     pub(super) iso: Option<PathBuf>,
 
     /// Image that is installed [default: Fedora CoreOS, downloaded]
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = SYSTEM, long, value_name = "FILE")]
     pub(super) image: Option<PathBuf>,
 
     /// Stream of Fedora CoreOS to download: stable, testing or next
-    #[arg(long, value_name = "NAME", default_value = "stable")]
+    #[arg(help_heading = SYSTEM, long, value_name = "NAME", default_value = "stable")]
     pub(super) stream: String,
 
     /// Directory with the files of a control plane, as openshift-install makes them. Without it no control plane is brought up
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = SYSTEM, long, value_name = "DIR")]
     pub(super) cluster_files: Option<PathBuf>,
 
     /// Where everything is stored [default: ~/.local/state/landfall/NAME]
@@ -65,31 +71,31 @@ pub struct Up {
     pub(super) state_dir: Option<PathBuf>,
 
     /// Address and port of the service [default: 0.0.0.0:8090, with --vms 127.0.0.1:8090; another port where that is taken]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(help_heading = SERVICE, long, value_name = "ADDR:PORT")]
     pub(super) listen: Option<SocketAddr>,
 
     /// URL at which machines reach the service [default: this machine's address]
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = SERVICE, long, value_name = "URL")]
     pub(super) url: Option<String>,
 
     /// Write the discovery ISO to this disk; everything on it is lost
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(help_heading = STICK, long, value_name = "DEVICE")]
     pub(super) stick: Option<PathBuf>,
 
     /// Do not ask before the stick is overwritten
-    #[arg(long, requires = "stick")]
+    #[arg(help_heading = STICK, long, requires = "stick")]
     pub(super) yes: bool,
 
     /// Make this many virtual machines with QEMU, in a network of their own: 1, or 3 to 9. They use KVM where that works
-    #[arg(long, value_name = "COUNT", value_parser = vms)]
+    #[arg(help_heading = MACHINES, long, value_name = "COUNT", value_parser = vms)]
     pub(super) vms: Option<u8>,
 
     /// Memory of each virtual machine, MiB [default: 4096]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
+    #[arg(help_heading = MACHINES, long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
     pub(super) vm_memory: Option<u32>,
 
     /// Disk of each virtual machine, GiB; it takes the space that is used [default: 20]
-    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    #[arg(help_heading = MACHINES, long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
     pub(super) vm_disk: Option<u64>,
 
     /// End the virtual machines of an earlier `up --vms`, and remove the rack's directory

@@ -1,6 +1,11 @@
 //! The rack on a terminal, redrawn in place; elsewhere a line for each change.
 
-use crate::control::{self, host_name, hosts, table::Table};
+use crate::control::{
+    self,
+    culprit::{Urgency, reason, urgency, urgent_first},
+    host_name, hosts,
+    table::{Column, Table},
+};
 use crate::text::{self, at, number_at};
 use serde_json::Value;
 use std::{
@@ -47,8 +52,14 @@ impl Live {
     }
 
     fn picture(&mut self, elapsed: Duration, cluster: &Value, total: usize) -> String {
-        let mut table = Table::new(&["MACHINE", "ADDRESS", "STATE", "DONE", "DETAIL"]);
-        for host in hosts(cluster) {
+        let mut table = Table::new(&[
+            ("MACHINE", Column::Name),
+            ("ADDRESS", Column::Detail(2)),
+            ("STATE", Column::State),
+            ("DONE", Column::Detail(1)),
+            ("DETAIL", Column::Reason),
+        ]);
+        for host in urgent_first(cluster) {
             let (state, detail) = condition(host);
             table.row([host_name(host), address(host), state, control::host_percent(host), detail]);
         }
@@ -113,18 +124,10 @@ pub(super) fn address(host: &Value) -> String {
 fn condition(host: &Value) -> (String, String) {
     let status = at(host, "/status");
     let stage = control::stage(host);
-    let blocking = || {
-        let found = text::validations(at(host, "/validations_info"));
-        let mut failed = found
-            .iter()
-            .filter(|one| one.status == "failure")
-            .chain(found.iter().filter(|one| one.stands_in_the_way()));
-        failed.next().map(|one| one.message.clone()).unwrap_or_default()
-    };
     let info = || at(host, "/status_info").to_owned();
     let (word, detail) = match status {
         "discovering" => ("found", "reports its hardware".to_owned()),
-        "insufficient" | "pending-for-input" => ("not ready", blocking()),
+        "insufficient" | "pending-for-input" => ("not ready", reason(host)),
         "known" => ("ready", String::new()),
         "disconnected" => ("silent", "no contact: is it switched on, and on the network?".to_owned()),
         "preparing-for-installation" | "preparing-successful" => ("preparing", info()),
@@ -143,6 +146,9 @@ fn summary(cluster: &Value, total: usize) -> String {
     let hosts = hosts(cluster);
     let count = |status: &str| hosts.iter().filter(|host| at(host, "/status") == status).count();
     let ready = count("known");
+    if let Some(host) = hosts.iter().find(|host| urgency(host) == Urgency::Waiting) {
+        return text::plain(&format!("{} needs you: {}", host_name(host), reason(host)));
+    }
     let text = match at(cluster, "/status") {
         "insufficient" | "pending-for-input" | "ready" if hosts.len() < total => {
             format!("{} of {total} machines have registered: boot the others from the ISO", hosts.len())
@@ -154,11 +160,7 @@ fn summary(cluster: &Value, total: usize) -> String {
             )
         }
         "insufficient" | "pending-for-input" if ready < total => format!("{ready} of {total} machines are ready"),
-        "insufficient" | "pending-for-input" => {
-            let found = text::validations(at(cluster, "/validations_info"));
-            let first = found.iter().find(|one| one.stands_in_the_way()).map(|one| one.message.clone());
-            first.unwrap_or_else(|| at(cluster, "/status_info").to_owned())
-        }
+        "insufficient" | "pending-for-input" => reason(cluster),
         "ready" => "all machines are ready: the installation starts".to_owned(),
         "preparing-for-installation" => "preparing the installation".to_owned(),
         "installing" | "installing-pending-user-action" | "finalizing" => {
@@ -227,6 +229,29 @@ mod tests {
             live.picture(Duration::from_secs(62), &now, 1).starts_with("\x1b[3A\r\x1b[J"),
             "three lines were drawn"
         );
+    }
+
+    #[test]
+    fn what_failed_is_first_and_keeps_its_reason() {
+        let mut bad = host("error", "", "");
+        bad["requested_hostname"] = "z-machine-with-a-long-name.rack.example.com".into();
+        bad["status_info"] = "Failed - the disk has been removed while the image was written to it".into();
+        let now = cluster("installing", json!([host("installing-in-progress", "Writing image to disk", "55%"), bad]));
+        for (width, row) in [
+            (80, "z-machine-with-…  failed      -     Failed - the disk has been removed while th…"),
+            (60, "z-machine-with-…  failed      Failed - the disk has been re…"),
+        ] {
+            let picture = Live::new(true, Some(width)).picture(Duration::ZERO, &now, 2);
+            assert!(picture.lines().nth(2).is_some_and(|line| line.starts_with(row)), "{row}\n{picture}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_waits_for_a_person_is_in_the_summary() {
+        let mut waiting = host("installing-pending-user-action", "Rebooting", "");
+        waiting["status_info"] = "Boot from the disk".into();
+        let summary = summary(&cluster("installing-pending-user-action", json!([waiting])), 1);
+        assert_eq!(summary, "n1 needs you: Boot from the disk");
     }
 
     #[test]

@@ -14,11 +14,17 @@ mod service;
 mod stick;
 mod stored;
 
-use crate::control::{Console, Session, culprit::culprits, host_name, hosts, on_interrupt};
+use crate::control::{
+    Console, Session,
+    culprit::{self, Urgency, urgency},
+    host_name, hosts, on_interrupt,
+    table::{Column, Table},
+    width,
+};
 use crate::rendezvous::Rendezvous;
 use crate::text::{self, at};
 use anyhow::{Context, bail, ensure};
-use api::endpoint::{GET_CLUSTER, GET_IMAGE_URL};
+use api::endpoint::{GET_CLUSTER, GET_FILE_URL, GET_IMAGE_URL};
 pub use cli::Up;
 use live::Live;
 use machines::Machines;
@@ -38,6 +44,8 @@ use stored::Stored;
 const EXIT_FAILED: u8 = 3;
 /// Between two looks at the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A host that failed sends its logs at its next polls, if it still can.
+const LOGS_LIMIT: Duration = Duration::from_secs(90);
 
 impl Up {
     pub fn run(self) -> anyhow::Result<ExitCode> {
@@ -66,7 +74,7 @@ impl Up {
     }
 
     fn up(self, directory: &Path, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut live = Live::new(stderr().is_terminal(), console.width);
+        let mut live = Live::new(stderr().is_terminal(), width(&stderr()));
         let mut stored = Stored::read(&self, directory)?;
         if stored.vms.is_some() {
             machines::check()?;
@@ -106,7 +114,9 @@ impl Up {
                 Some(machines)
             }
             None => {
-                say_how_to_boot(&mut live, &iso, stick.is_none());
+                how_to_boot(&iso, &boot_script(&session, &rendezvous)?, stick.is_none())
+                    .iter()
+                    .for_each(|line| live.say(line));
                 None
             }
         };
@@ -114,6 +124,7 @@ impl Up {
             stick.write(&iso, &mut live)?;
         }
         let last = follow(&session, &rendezvous, &mut live, &service)?;
+        let last = with_logs(&session, &mut live, last);
         drop((end, stop));
         match at(&last, "/status") {
             "installed" | "adding-hosts" => self.done(console, &last, machines.as_ref())?,
@@ -164,17 +175,35 @@ impl Up {
                 .collect();
             return console.json(&json!({"schema_version": 1, "cluster": at(cluster, "/name"), "nodes": nodes}));
         }
-        let mut table = crate::control::table::Table::new(&["NODE", "ADDRESS", "ROLE", "LOG IN"]);
+        let mut table = Table::new(&[
+            ("NODE", Column::Name),
+            ("ADDRESS", Column::State),
+            ("ROLE", Column::Detail(1)),
+            ("LOG IN", Column::State),
+        ]);
         nodes.into_iter().for_each(|(name, address, role, login)| table.row([name, address, role, login]));
         console.table(&table)
     }
 }
 
-fn say_how_to_boot(live: &mut Live, iso: &Path, with_stick: bool) {
-    live.say(&format!("boot the machines from {}", shown(iso)));
+/// Where iPXE finds what boots a machine into discovery, and an installed one from its disk.
+fn boot_script(session: &Session, rendezvous: &Rendezvous) -> anyhow::Result<Value> {
+    let target = GET_FILE_URL.at(&[&rendezvous.infra_env]).with("file_name", "ipxe-script");
+    Ok(session.client.document(&target.with("ipxe_script_type", "boot-order-control"))?)
+}
+
+fn how_to_boot(iso: &Path, script: &Value, with_stick: bool) -> Vec<String> {
+    let mut lines =
+        vec![format!("boot the machines from {}: one disk of each is erased without a question", shown(iso))];
     if with_stick {
-        live.say("  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers");
+        lines.push(
+            "  on a stick: landfall up --stick /dev/sdX; or as virtual media of their management controllers".into(),
+        );
     }
+    let [url, until] = ["/url", "/expires_at"].map(|name| text::plain(at(script, name)));
+    lines.push(format!("  or by network: iPXE's `chain` takes this address, until {until}"));
+    lines.push(format!("    {url}"));
+    lines
 }
 
 /// Shows the rack until it is installed, or will not be.
@@ -206,11 +235,58 @@ fn follow(
     }
 }
 
-/// Which host failed and why, and where to look next.
+/// The cluster once the hosts that failed have sent their logs: the service ends with this command.
+fn with_logs(session: &Session, live: &mut Live, mut cluster: Value) -> Value {
+    let is_awaited =
+        |host: &&Value| urgency(host) == Urgency::Failed && !matches!(at(host, "/logs_info"), "completed" | "timeout");
+    let has_awaited = |cluster: &Value| at(cluster, "/status") == "error" && hosts(cluster).iter().any(is_awaited);
+    if has_awaited(&cluster) {
+        live.say("a machine failed: waiting for its logs");
+    }
+    let started = Instant::now();
+    while has_awaited(&cluster) && started.elapsed() < LOGS_LIMIT {
+        thread::sleep(LOOK_INTERVAL);
+        match session.client.document(&GET_CLUSTER.at(&[&at(&cluster, "/id")])) {
+            Ok(now) => cluster = now,
+            Err(_) => break,
+        }
+    }
+    cluster
+}
+
+/// Which host failed and why, and where to look next. The service has ended: its clients' commands would find none.
 fn failed(cluster: &Value, service: &service::Running) -> Vec<String> {
+    let logs = service.state_dir().join("logs").join(at(cluster, "/id"));
     let mut lines = vec![format!("the installation ended: {}", text::plain(at(cluster, "/status_info")))];
-    lines.extend(culprits(cluster));
-    lines.push(format!("logs of the hosts: {}/logs", shown(service.state_dir())));
+    lines.extend(culprit::lines(cluster, |host| {
+        match host.map(|host| logs.join(at(host, "/id")).join("logs.tar.gz")) {
+            Some(logs) if logs.exists() => vec![format!("    logs: {}", shown(&logs))],
+            Some(_) => vec!["    it has sent no logs".to_owned()],
+            None => Vec::new(),
+        }
+    }));
+    lines.push(format!("logs of the hosts: {}", shown(&logs)));
     lines.push(format!("log of the service: {}", shown(service.log())));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_ways_to_boot_are_named() {
+        let script =
+            json!({"url": "http://192.0.2.1:8090/x?file_name=ipxe-script", "expires_at": "2026-01-02T03:04:05Z"});
+        let lines = how_to_boot(Path::new("/r/rack.iso"), &script, true);
+        assert_eq!(lines.len(), 4);
+        assert_eq!(
+            lines.first().unwrap(),
+            "boot the machines from /r/rack.iso: one disk of each is erased without a question"
+        );
+        assert!(lines.get(2).unwrap().ends_with("until 2026-01-02T03:04:05Z"), "{lines:?}");
+        assert_eq!(lines.last().unwrap(), "    http://192.0.2.1:8090/x?file_name=ipxe-script");
+        assert!(!how_to_boot(Path::new("/r/rack.iso"), &script, false).concat().contains("--stick"));
+    }
 }

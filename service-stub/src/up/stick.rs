@@ -1,8 +1,9 @@
 //! The discovery ISO on a stick.
 
 use super::live::Live;
-use crate::text::{decimal_bytes, plain};
+use crate::text::plain;
 use anyhow::{Context, bail, ensure};
+use kernel::units::{beside, binary};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, IsTerminal, Read, Write, stdin},
@@ -37,7 +38,7 @@ impl Stick {
         let fact = |name: &str| fs::read_to_string(sys.join(name)).map(|text| plain(&text)).unwrap_or_default();
         let sectors: u64 = fact("size").parse().with_context(|| format!("the size of {shown} is unknown"))?;
         let size_bytes = sectors.saturating_mul(512);
-        let words = [fact("device/vendor"), fact("device/model"), decimal_bytes(size_bytes)];
+        let words = [fact("device/vendor"), fact("device/model"), binary(size_bytes)];
         let mut what = words.iter().filter(|word| !word.is_empty()).map(String::as_str).collect::<Vec<_>>().join(" ");
         if fact("removable") != "1" {
             what.push_str(", not removable");
@@ -64,10 +65,10 @@ impl Stick {
         ensure!(
             total <= self.size_bytes,
             "{shown} has {}, and the ISO {}: take a larger one",
-            decimal_bytes(self.size_bytes),
-            decimal_bytes(total)
+            beside(self.size_bytes, total),
+            beside(total, self.size_bytes)
         );
-        live.say(&format!("writing {} to {shown}", decimal_bytes(total)));
+        live.say(&format!("writing {} to {shown}", binary(total)));
         copy(&mut from, &mut self.device, total).with_context(|| format!("cannot write {shown}"))?;
         self.device.sync_all().with_context(|| format!("cannot write {shown}"))?;
         io::Seek::rewind(&mut from)?;

@@ -194,7 +194,6 @@ fn catalogues_list_what_is_here() {
         ("/v2/support-levels/features/detailed?openshift_version=4.13&platform_type=external", 400),
         ("/v2/support-levels/features", 400),
         ("/v2/support-levels/features?openshift_version=4&cpu_architecture=mips", 400),
-        ("/v2/openshift-versions?only_latest=maybe", 400),
     ] {
         assert_eq!(running.get(&format!("{API}{path}")).status, status, "{path}");
     }

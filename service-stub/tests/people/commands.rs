@@ -74,21 +74,25 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     let shown = printed(&world, &["cluster", "show", "edge"]);
     assert!(shown.contains("Domain                edge.example.com\n"), "{shown}");
     assert!(shown.contains("Machine networks      10.0.0.0/24\n"), "{shown}");
-    assert!(shown.contains("Blocking cluster:\n  failure"), "{shown}");
+    assert!(shown.starts_with("edge is ") && shown.contains("\n  the cluster: "), "{shown}");
+    let all = printed(&world, &["cluster", "show", "edge", "--all"]);
+    assert!(!shown.contains("Validations of") && all.contains("Validations of the cluster:\n"), "{all}");
     let list = printed(&world, &["cluster", "list"]);
     assert!(list.starts_with("NAME  ID        STATUS"), "{list}");
     assert_eq!(list.lines().count(), 3, "{list}");
     let json = printed(&world, &["cluster", "list", "--json"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().as_array().unwrap().len(), 2);
+    let yaml = printed(&world, &["cluster", "show", "edge", "-o", "yaml"]);
+    let yaml: serde_json::Value = serde_norway::from_str(&yaml).unwrap();
+    assert_eq!((&yaml["name"], &yaml["openshift_version"]), (&"edge".into(), &"4.22".into()));
+    assert_eq!(printed(&world, &["cluster", "list", "-o", "wide"]), list);
     printed(&world, &["cluster", "delete", "edge"]);
     let gone = landfall(&world, &["cluster", "show", "edge"]).unwrap_err();
     assert!(gone.starts_with("no cluster has the name 'edge'") && gone.contains("known: rack ("), "{gone}");
 
-    // The service's reason is told as it is.
     let refused = landfall(&world, &["cluster", "install", "rack"]).unwrap_err();
     assert!(
-        refused.contains("the service refuses: Cluster is not ready for installation")
-            && refused.contains("\n  the cluster: "),
+        refused.starts_with("cluster rack is ") && refused.contains(" and cannot be installed:\n  the cluster: "),
         "{refused}"
     );
     let early = landfall(&world, &["wait", "rack", "--for", "known", "--timeout", "0s"]).unwrap();
@@ -98,11 +102,11 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     let (code, ready) = landfall(&world, &["wait", "rack", "--for", "known"]).unwrap();
     assert_eq!((code, ready.as_str()), (0, "cluster rack is ready\n"));
     let hosts = printed(&world, &["host", "list", "--cluster", "rack"]);
-    assert!(hosts.contains("node-1") && hosts.contains("2 CPU, 2 GiB, 20 GB"), "{hosts}");
+    assert!(hosts.contains("node-1") && hosts.contains("2 CPU, 2 GiB, 18.6 GiB"), "{hosts}");
     printed(&world, &["host", "set", "node-1", "--hostname", "blade", "--disk", "/dev/vda"]);
     assert_eq!(world.host(machine).requested_hostname, "blade");
     let start = &machine.id.to_string()[..8];
-    let host = printed(&world, &["host", "show", start, "--validations"]);
+    let host = printed(&world, &["host", "show", start, "--all"]);
     assert!(host.contains("/dev/sr0") && host.contains("no: "), "{host}");
     assert!(host.contains("Validations of blade:\n"), "{host}");
 
@@ -287,6 +291,8 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     assert_eq!(std::io::read_to_string(&mut log).unwrap(), "of a host");
     printed(&world, &["cluster", "logs", "rack", "--host", "node-1", "--output", &at("one")]);
     assert_eq!(std::fs::read_to_string(at("one")).unwrap(), "of a host");
+    let again = landfall(&world, &["cluster", "logs", "rack", "--host", "node-1", "--output", &at("one")]).unwrap_err();
+    assert!(again.contains("one exists: remove it"), "{again}");
 
     let json = printed(&world, &["event", "list", "--cluster", "rack", "--json", "--severity", "info"]);
     let events: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
@@ -297,6 +303,38 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     printed(&world, &["infra-env", "delete", "rack"]);
     printed(&world, &["cluster", "delete", "rack"]);
     assert_eq!(printed(&world, &["cluster", "list", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn a_host_that_failed_is_first_everywhere_with_its_reason_and_where_its_logs_are() {
+    let world = World::new(3, 3);
+    world.discover_all();
+    world.install();
+    world.put(&world.machines[1], api::HostStage::Failed, "the disk is gone").unwrap();
+    // Now the others fail with it.
+    world.running.monitor();
+    assert_eq!((world.host(&world.machines[0]).status.as_str(), world.status().as_str()), ("error", "error"));
+    let name = &world.machines[1].name;
+    let lines = format!(
+        "  {name}: Failed - the disk is gone\n    logs: landfall cluster logs rack --host {name}\n    \
+         events: landfall event list --cluster rack --host {name}\n"
+    );
+    let shown = printed(&world, &["cluster", "show", "rack"]);
+    assert!(shown.starts_with(&format!("rack is error:\n{lines}\n")), "{shown}");
+    let (code, waited) = landfall(&world, &["wait", "rack", "--timeout", "0s"]).unwrap();
+    assert!(code == 3 && waited.ends_with(&lines), "{waited}");
+    let list = printed(&world, &["host", "list"]);
+    assert!(
+        list.lines().nth(1).is_some_and(|line| line.starts_with(name) && line.contains("the disk is gone")),
+        "{list}"
+    );
+    assert!(list.contains(&format!("    logs: landfall cluster logs {} --host {name}\n", world.cluster.id)), "{list}");
+    let host = printed(&world, &["host", "show", name]);
+    assert!(host.starts_with(&format!("{name} is error:\n  {name}: Failed - the disk is gone\n    logs: ")), "{host}");
+    let events = printed(&world, &["event", "list", "--cluster", "rack", "--host", name]);
+    assert!(events.contains("the disk is gone"), "{events}");
+    let refused = landfall(&world, &["cluster", "install", "rack"]).unwrap_err();
+    assert!(refused.starts_with(&format!("cluster rack is error and cannot be installed:\n  {name}: ")), "{refused}");
 }
 
 #[test]
@@ -344,4 +382,12 @@ fn documents_are_applied_and_applied_again() {
     assert_eq!(apply(&[])[2], format!("{host} changed (host_name)"));
     assert_eq!(apply(&[])[2], format!("{host} unchanged"));
     assert_eq!(world.host(machine).requested_hostname, "first");
+
+    // As documents again, it is what it is.
+    let path = directory.path().join("rack.yaml");
+    let exported = printed(&world, &["cluster", "export", "rack"]);
+    std::fs::write(&path, &exported).unwrap();
+    let applied = printed(&world, &["apply", "-f", path.to_str().unwrap()]);
+    let rows: Vec<&str> = applied.lines().skip(1).collect();
+    assert!(rows.len() == 3 && rows.iter().all(|row| row.ends_with("  unchanged")), "{applied}\n{exported}");
 }

@@ -10,6 +10,10 @@ use api::{InfraEnvId, Proxy, Secret};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
+/// Groups of options in the help.
+const AGENT: &str = "Agent";
+const PROXIES: &str = "Proxies";
+
 /// Whose units and files a config has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Shape {
@@ -26,9 +30,12 @@ enum Shape {
 #[derive(Debug, Args)]
 #[command(override_usage = "landfall ignition build discovery [OPTIONS] --url <URL>\n       --infra-env-id <ID>")]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build discovery --url https://service:8090 --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
-    landfall ignition build discovery --shape assisted --url https://service:8090 --infra-env-id ID \\\n    \
-    --agent-version quay.io/agent:latest --pull-secret pull.json --static-network nets.yaml --budget > discovery.ign")]
+    landfall ignition build discovery --url https://service:8090 \\\n    \
+    --infra-env-id ID --ca ca.pem --ssh-keys id.pub\n  \
+    landfall ignition build discovery --shape assisted \\\n    \
+    --url https://service:8090 --infra-env-id ID \\\n    \
+    --agent-version quay.io/agent:latest --pull-secret pull.json \\\n    \
+    --static-network nets.yaml --budget > discovery.ign")]
 pub(super) struct Discovery {
     /// Base URL of the service
     #[arg(long)]
@@ -37,7 +44,7 @@ pub(super) struct Discovery {
     #[arg(long, value_name = "ID")]
     infra_env_id: InfraEnvId,
     /// Version that the agent reports; in the assisted shape its image
-    #[arg(long, value_name = "VERSION", default_value = env!("CARGO_PKG_VERSION"))]
+    #[arg(help_heading = AGENT, long, value_name = "VERSION", default_value = env!("CARGO_PKG_VERSION"))]
     agent_version: String,
     /// Whose units and files it has
     #[arg(long, value_enum, default_value = "native")]
@@ -52,13 +59,13 @@ pub(super) struct Discovery {
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
     /// Proxy for http URLs
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = PROXIES, long, value_name = "URL")]
     http_proxy: Option<String>,
     /// Proxy for https URLs
-    #[arg(long, value_name = "URL")]
+    #[arg(help_heading = PROXIES, long, value_name = "URL")]
     https_proxy: Option<String>,
     /// Hosts to reach without proxy, comma-separated
-    #[arg(long, value_name = "LIST")]
+    #[arg(help_heading = PROXIES, long, value_name = "LIST")]
     no_proxy: Option<String>,
     /// Public keys of user core, one per line
     #[arg(long, value_name = "FILE")]
@@ -67,10 +74,10 @@ pub(super) struct Discovery {
     #[arg(long = "override", value_name = "FILE")]
     ignition_override: Option<PathBuf>,
     /// Native: where Ignition gets our agent, for an ISO that doesn't carry it
-    #[arg(long, value_name = "URL", requires = "agent_sha512")]
+    #[arg(help_heading = AGENT, long, value_name = "URL", requires = "agent_sha512")]
     agent_url: Option<String>,
     /// Native: SHA-512 of our agent
-    #[arg(long, value_name = "HEX", requires = "agent_url")]
+    #[arg(help_heading = AGENT, long, value_name = "HEX", requires = "agent_url")]
     agent_sha512: Option<String>,
     #[command(flatten)]
     assisted: AssistedArgs,
@@ -98,7 +105,7 @@ struct AssistedArgs {
     #[arg(long, value_name = "FILE", requires = "registries_conf")]
     policy: Option<PathBuf>,
     /// Time source; repeatable
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "SERVER")]
     ntp: Vec<String>,
     /// Use no other time sources than these
     #[arg(long, requires = "ntp")]

@@ -13,8 +13,10 @@ use std::path::PathBuf;
 /// The config of an installed host: its role's, with this host's own settings.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build host --hostname node-1 --role-config worker.ign --override node-1.json > node-1.ign\n  \
-    landfall ignition build host --hostname sno --role-config bootstrap.ign --nodeip-hint 192.168.131.0")]
+    landfall ignition build host --hostname node-1 --role-config worker.ign \\\n    \
+    --override node-1.json > node-1.ign\n  \
+    landfall ignition build host --hostname sno --role-config bootstrap.ign \\\n    \
+    --nodeip-hint 192.168.131.0")]
 pub(super) struct Host {
     /// Its name, for /etc/hostname
     #[arg(long, value_name = "NAME", default_value = "")]
@@ -60,7 +62,9 @@ impl Host {
 /// A config that makes a host fetch the rest of its config, for workers of a running cluster.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build pointer https://api-int.example.com:22623/config/worker --ca mcs.pem --hostname node-7")]
+    landfall ignition build pointer \\\n    \
+    https://api-int.example.com:22623/config/worker --ca mcs.pem \\\n    \
+    --hostname node-7")]
 pub(super) struct Pointer {
     /// URL of the rest
     source: String,
@@ -131,12 +135,17 @@ impl Dest {
     }
 }
 
+/// Groups of options in the help.
+const INSTALLED: &str = "Installed system";
+const INSTALLATION: &str = "Installation";
+
 /// The config of a live ISO of CoreOS that installs a machine unattended.
 ///
 /// It contains the installed system's config, the installer's configs, and programs to run before and after the installation.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    landfall ignition build live --dest-device /dev/sda --dest-ignition node.ign --post-install tell.sh --budget > live.ign")]
+    landfall ignition build live --dest-device /dev/sda \\\n    \
+    --dest-ignition node.ign --post-install tell.sh --budget > live.ign")]
 pub(super) struct Live {
     #[command(flatten)]
     dest: DestConfigs,
@@ -144,28 +153,28 @@ pub(super) struct Live {
     #[arg(long, value_name = "FILE")]
     live_ignition: Vec<PathBuf>,
     /// Device to install to
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(help_heading = INSTALLED, long, value_name = "PATH")]
     dest_device: Option<String>,
     /// Console of the installed system; repeatable
-    #[arg(long, value_name = "SPEC")]
+    #[arg(help_heading = INSTALLED, long, value_name = "SPEC")]
     dest_console: Vec<String>,
     /// Kernel argument to add on the installed system; repeatable
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(help_heading = INSTALLED, long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_append: Vec<String>,
     /// Kernel argument to remove on the installed system; repeatable
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    #[arg(help_heading = INSTALLED, long, value_name = "ARG", allow_hyphen_values = true)]
     dest_karg_delete: Vec<String>,
     /// Copy the live system's network settings
-    #[arg(long)]
+    #[arg(help_heading = INSTALLED, long)]
     copy_network: bool,
     /// Program to run before the installation; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     pre_install: Vec<PathBuf>,
     /// Program to run after it; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     post_install: Vec<PathBuf>,
     /// Config of the installer; repeatable
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = INSTALLATION, long, value_name = "FILE")]
     installer_config: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,

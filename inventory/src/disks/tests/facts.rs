@@ -227,3 +227,18 @@ fn a_fact_that_a_hanging_disk_did_not_give_is_named() {
         [("bootable", vec!["sda", "sdb"]), ("has_uuid", vec!["sda"]), ("is_installation_media", vec!["sda"])];
     assert_eq!(unanswered(&questions, &answers), expected.into());
 }
+
+#[test]
+fn nodes_are_those_of_disks_that_can_be_written() {
+    let tree = Tree::new(&[]);
+    add(&tree, "sda", SATA, &[("dev", "8:0"), ("size", "2097152"), ("ro", "0")]);
+    tree.add(&format!("sys/devices/{SATA}/model"), "QEMU HARDDISK   \n");
+    virtual_disk(&tree, "cciss!c0d0", &[("dev", "104:0"), ("size", "3145728")]);
+    virtual_disk(&tree, "loop0", &[("dev", "7:0"), ("size", "2048")]);
+    virtual_disk(&tree, "sdb", &[("dev", "8:16"), ("size", "0")]);
+    virtual_disk(&tree, "sdc", &[("dev", "8:32"), ("size", "2048"), ("ro", "1")]);
+    virtual_disk(&tree, "sr0", &[("dev", "11:0"), ("size", "2048")]);
+    virtual_disk(&tree, "nvme0c0n1", &[("dev", "259:0"), ("size", "2048"), ("hidden", "1")]);
+    let expected = [("/dev/cciss/c0d0", "1.5G"), ("/dev/sda", "1G QEMU HARDDISK")];
+    assert_eq!(disk_nodes(&tree.root()), expected.map(|(node, about)| (node.to_owned(), about.to_owned())));
+}
