@@ -191,6 +191,8 @@ fn errors_are_those_of_coreos_installer() {
     let kind = config("kind", "append-karg: a\n");
     let empty_list = config("empty", "append-karg: []\n");
     let raw = config("raw", "");
+    let page = config("page", "<html>\nvariant: x\n</html>\n");
+    let list = config("list", "- variant: fcos\n");
     let from = ["--insecure", "-f", &raw, &device];
     for args in [
         &[][..],
@@ -211,6 +213,10 @@ fn errors_are_those_of_coreos_installer() {
         &[&from[..], &["--save-partindex", "-"]].concat(),
         &[&from[..], &["--save-partindex", "5,1-2-3"]].concat(),
         &[&from[..], &["--save-partlabel", "***"]].concat(),
+        &[&from[..], &["-i", &page]].concat(),
+        &[&from[..], &["-i", &list]].concat(),
+        &[&from[..], &["-i", &raw]].concat(),
+        &[&from[..], &["-i", &page, "--save-partindex", "9-7"]].concat(),
     ] {
         let args = [&["install"], args].concat();
         assert_eq!(essence(&say(&ours, &args)), essence(&say(&peer, &args)), "{args:?}");

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use testkit::disk::{Image, LoopDisk, MIB, run, skipped};
+use testkit::disk::{INITRAMFS, Image, LoopDisk, MIB, run, skipped};
 
 const DISK_BYTES: u64 = 80 * MIB;
 
@@ -29,15 +29,25 @@ fn landfall() -> PathBuf {
     std::env::var_os("LANDFALL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_landfall").into(), PathBuf::from)
 }
 
-/// Installs with `program`; what it said when it did not succeed.
-fn install(mut program: Command, disk: &LoopDisk, args: &[&str]) -> Result<(), String> {
+/// Installs with `program`; what it said.
+fn install(mut program: Command, disk: &LoopDisk, args: &[&str]) -> Result<String, String> {
     let output = program.arg("install").args(args).arg(disk.path()).output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(format!("{program:?}: {text}")) }
+    if output.status.success() { Ok(text) } else { Err(format!("{program:?}: {text}")) }
 }
 
 /// Both programs, each on a disk of its own that `prepare` made ready.
 fn install_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Option<(LoopDisk, LoopDisk)> {
+    let [(ours, our_result), (theirs, their_result)] = attempt_both(sector, prepare, args)?;
+    our_result.unwrap();
+    their_result.unwrap();
+    Some((ours, theirs))
+}
+
+type Attempt = (LoopDisk, Result<String, String>);
+
+/// What each came to: ours, then theirs.
+fn attempt_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Option<[Attempt; 2]> {
     let peer = peer()?;
     let disk = || {
         let disk = LoopDisk::new(DISK_BYTES, sector, true);
@@ -45,7 +55,7 @@ fn install_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Opti
         disk
     };
     let (ours, mut theirs) = (disk(), disk());
-    install(Command::new(landfall()), &ours, args).unwrap();
+    let our_result = install(Command::new(landfall()), &ours, args);
     let attempt = |disk: &LoopDisk| {
         let mut program = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/peer/coreos-installer"));
         program.env("COREOS_INSTALLER", &peer);
@@ -59,8 +69,7 @@ fn install_both(sector: u32, prepare: impl Fn(&LoopDisk), args: &[&str]) -> Opti
             result = attempt(&theirs);
         }
     }
-    result.unwrap();
-    Some((ours, theirs))
+    Some([(ours, our_result), (theirs, result)])
 }
 
 /// What a primary table says, for messages.
@@ -223,6 +232,91 @@ fn with_first_boot_files_all_else_is_the_same_and_so_are_the_files() {
             println!("{} files with {sector}-byte sectors are the same: {}", ours.len(), case[5..].join(" "));
         }
     }
+}
+
+/// What is said of network profiles, without the order of a directory's entries.
+fn of_network(said: &str) -> Vec<&str> {
+    let is_of_network = |line: &&str| line.contains("networking configuration") || line.contains(" to initramfs");
+    let mut lines: Vec<&str> = said.lines().filter(is_of_network).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Network profiles in a directory: their names and contents.
+fn profiles(profiles: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, content) in profiles {
+        fs::write(dir.path().join(name), content).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn network_profiles_make_the_same_initramfs_and_a_butane_config_stays_as_it_is() {
+    if skipped() {
+        return;
+    }
+    let butane = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&butane, "# node\nvariant: fcos\nversion: 1.5.0\n").unwrap();
+    let many: Vec<(String, String)> =
+        (0..40).map(|n| (format!("eth{n}.nmconnection"), format!("[connection]\nid=eth{n}\n").repeat(n))).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect();
+    let directories = [profiles(&[]), profiles(&[("eth0.nmconnection", "[connection]\nid=eth0\n")]), profiles(&many)];
+    fs::set_permissions(directories[1].path().join("eth0.nmconnection"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::create_dir(directories[1].path().join("below")).unwrap();
+    for sector in [512, 4096] {
+        let image = Image::new(sector);
+        let (raw, butane) = (image.packed(None).display().to_string(), butane.path().display().to_string());
+        for (directory, count) in directories.iter().zip([0, 1, 40]) {
+            let directory = directory.path().display().to_string();
+            let args = ["--insecure", "-f", &raw, "-i", &butane, "--copy-network", "--network-dir", &directory];
+            let Some([(ours, said), (theirs, their_words)]) = attempt_both(sector, |_| {}, &args) else { return };
+            let (said, their_words) = (said.unwrap(), their_words.unwrap());
+            let lines = of_network(&their_words);
+            assert_eq!(lines.len(), if count == 0 { 1 } else { count + 2 }, "{their_words}");
+            assert_eq!(of_network(&said), lines);
+            let boot = image.boot_start..image.boot_start + image.boot_len;
+            assert_eq!(difference(&ours, &theirs, &[boot, empty_backup(sector)]), None, "{count}, {sector}");
+            let (ours, theirs) = (boot_files(&image, &ours), boot_files(&image, &theirs));
+            assert_eq!(ours[Path::new("ignition/config.ign")].1, fs::read(&args[4]).unwrap());
+            let initramfs = &ours[Path::new(INITRAMFS.0.trim_start_matches('/'))].1;
+            assert_eq!(initramfs.len() > INITRAMFS.1.len(), count > 0);
+            assert_eq!(ours, theirs, "{count}, {sector}");
+            println!(
+                "{count} profiles with {sector}-byte sectors: an initramfs of {} bytes is the same",
+                initramfs.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_missing_initramfs_is_named_and_undoes_the_installation() {
+    if skipped() {
+        return;
+    }
+    let image = Image::new(512);
+    let mut data = image.data.clone();
+    let named = format!("initrd {}", INITRAMFS.0).into_bytes();
+    let at = data.windows(named.len()).position(|bytes| bytes == named).unwrap();
+    data[at + named.len() - 1] = b'X';
+    let raw = image.dir.path().join("nowhere.raw");
+    fs::write(&raw, data).unwrap();
+    let network = profiles(&[("eth0.nmconnection", "[connection]\n")]);
+    let args = [
+        "--insecure",
+        "-f",
+        raw.to_str().unwrap(),
+        "--copy-network",
+        "--network-dir",
+        network.path().to_str().unwrap(),
+    ];
+    let Some([(ours, said), (_theirs, their_words)]) = attempt_both(512, |_| {}, &args) else { return };
+    for said in [said.unwrap_err(), their_words.unwrap_err()] {
+        assert!(said.contains("initramfs file not found at \"/"), "{said}");
+        assert!(said.contains("/ostree/test/initramfs.imX\""), "{said}");
+    }
+    ours.assert_cleared();
 }
 
 #[test]

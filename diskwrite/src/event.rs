@@ -1,6 +1,7 @@
 //! Events of a running installation.
 
 use crate::decode::Format;
+use crate::options::NetworkPlace;
 use crate::saved::SavedPartition;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -86,6 +87,19 @@ pub enum Event {
         checked_bytes: u64,
         /// Bytes to be compared.
         total_bytes: u64,
+    },
+    /// Network keyfiles are copied for the first boot.
+    CopyingNetwork {
+        directory: PathBuf,
+        /// Those in it; none: nothing is copied.
+        files: Vec<PathBuf>,
+        /// The boot file system or the initramfs.
+        to: NetworkPlace,
+    },
+    /// They are in the initramfs.
+    AppendedNetwork {
+        /// Its path on the boot file system.
+        initramfs: String,
     },
     /// The server failed for now and the request is repeated.
     Retrying {

@@ -230,7 +230,10 @@ fn run(
     let labelled = if image.boot_by_label { Some(labelled(disk, &image)?) } else { None };
     if let Some(boot) = image.boot.as_ref().or(labelled.as_ref()) {
         on_event(Event::Phase { phase: Phase::ConfiguringBoot });
-        configure_boot(disk, boot, &config)?;
+        let mut done = Vec::new();
+        let result = configure_boot(disk, boot, &config, &mut done);
+        done.into_iter().for_each(&mut *on_event);
+        result?;
     }
     if options.cancelled() {
         return Err(Failure::Cancelled { written_bytes });
@@ -416,11 +419,17 @@ impl Stream<'_> {
 }
 
 /// Mounts the boot partition, changes what is to be changed, and flushes it; the disk itself has no table yet.
-fn configure_boot(disk: &mut Disk, boot: &Partition, config: &BootConfig) -> Result<(), Failure> {
+/// `done` gets what is worth an event: the file system is mounted in another thread.
+fn configure_boot(
+    disk: &mut Disk,
+    boot: &Partition,
+    config: &BootConfig,
+    done: &mut Vec<Event>,
+) -> Result<(), Failure> {
     disk.release()?;
     partitions::announce(disk, std::slice::from_ref(boot))?;
     let device = PartitionDevice::open(disk, boot)?;
-    device.enter(|| configure(Path::new("/"), config))??;
+    device.enter(|| configure(Path::new("/"), config, done))??;
     drop(device);
     if let Err(error) = partitions::forget(disk) {
         // Unmounting has written all there was; the node just stays until the table is read.

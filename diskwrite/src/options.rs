@@ -1,12 +1,14 @@
 //! What a caller asks for.
 
-use crate::boot::platform::METAL;
 use crate::source::osmet::Osmet;
 use crate::trust::Trust;
 use api::http::{HttpConfig, public_url};
 use kernel::Cancel;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, time::Duration};
+
+/// The Ignition platform that images are made for.
+pub(crate) const METAL: &str = "metal";
 
 /// Where an image comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +47,19 @@ pub enum Retries {
     Forever,
 }
 
+/// Where the first boot is to find network keyfiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkPlace {
+    /// Where the image looks for them, if its initramfs shows that; else in the initramfs.
+    #[default]
+    Auto,
+    /// In a directory of the boot file system.
+    Boot,
+    /// In the initramfs, which has them before any disk is found.
+    Initramfs,
+}
+
 /// What the first boot is to find changed, and what of the disk stays: that much a service may ask for as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
@@ -52,7 +67,7 @@ pub struct Changes {
     pub append_kargs: Vec<String>,
     /// Kernel arguments to remove, each compared as a whole; removed before any is appended.
     pub delete_kargs: Vec<String>,
-    /// Directory whose regular files, NetworkManager keyfiles, are copied to the boot file system for the first boot.
+    /// Directory whose regular files, NetworkManager keyfiles, are copied for the first boot.
     pub network_dir: Option<PathBuf>,
     /// Partitions to keep, by GPT name: shell patterns.
     pub save_partlabels: Vec<String>,
@@ -73,7 +88,7 @@ pub struct InstallOptions {
     pub retries: Retries,
     /// The disk: a whole disk's device node or a link to one.
     pub device: PathBuf,
-    /// The Ignition config to put on the boot file system; must be JSON.
+    /// The config to put on the boot file system as it is: Ignition, or Butane for images whose Ignition reads it.
     pub ignition: Option<Vec<u8>>,
     /// `sha256-HEX` or `sha512-HEX` of the Ignition config.
     pub ignition_hash: Option<String>,
@@ -85,6 +100,8 @@ pub struct InstallOptions {
     pub firstboot_args: Option<String>,
     /// What the first boot is to find changed, and what of the disk stays.
     pub changes: Changes,
+    /// Where the first boot finds what is in [`Changes::network_dir`].
+    pub network_place: NetworkPlace,
     /// Give the disk a random GUID in place of the image's, which is the same on every disk, and put the backup table at the
     /// disk's end; first boot does both otherwise.
     pub new_disk_guid: bool,
@@ -131,6 +148,7 @@ impl Default for InstallOptions {
             consoles: Vec::new(),
             firstboot_args: None,
             changes: Changes::default(),
+            network_place: NetworkPlace::default(),
             new_disk_guid: false,
             read_back: true,
             preserve_on_error: false,
@@ -155,6 +173,7 @@ impl fmt::Debug for InstallOptions {
             .field("consoles", &self.consoles)
             .field("firstboot_args", &self.firstboot_args)
             .field("changes", &self.changes)
+            .field("network_place", &self.network_place)
             .field("new_disk_guid", &self.new_disk_guid)
             .field("read_back", &self.read_back)
             .field("preserve_on_error", &self.preserve_on_error)

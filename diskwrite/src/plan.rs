@@ -10,7 +10,7 @@ use crate::flight;
 use crate::gpt::FindError;
 use crate::identity::DiskIdentity;
 use crate::install::{DiskState, Failure, InstallError, fit};
-use crate::options::{InstallOptions, Retries, Source};
+use crate::options::{InstallOptions, NetworkPlace, Retries, Source};
 use crate::own_source;
 use crate::prepare::prepare;
 use crate::probe::{PartitionContents, Signature};
@@ -87,7 +87,12 @@ pub enum Step {
         append: Vec<String>,
     },
     /// Copy network keyfiles.
-    CopyNetwork { files: Vec<String> },
+    CopyNetwork {
+        files: Vec<String>,
+        /// Where to.
+        #[serde(default)]
+        to: NetworkPlace,
+    },
     /// Make the disk's GUID a random one, and put the backup table at the disk's end.
     NewDiskGuid,
     /// Write the image's start with the partition table.
@@ -138,7 +143,14 @@ impl fmt::Display for Step {
             Self::EditKernelArguments { delete, append } => {
                 write!(f, "kernel arguments: remove [{}], append [{}]", delete.join(" "), append.join(" "))
             }
-            Self::CopyNetwork { files } => write!(f, "copy network keyfiles [{}]", files.join(" ")),
+            Self::CopyNetwork { files, to } => {
+                let to = match to {
+                    NetworkPlace::Auto => "the initramfs, or to the boot file system if the image reads them there",
+                    NetworkPlace::Boot => "the boot file system",
+                    NetworkPlace::Initramfs => "the initramfs",
+                };
+                write!(f, "copy network keyfiles [{}] to {to}", files.join(" "))
+            }
             Self::WriteTable { len } => write!(f, "write the image's first {}, with the partition table", binary(*len)),
             Self::ReadTable => f.write_str("make the kernel read the partition table"),
         }
@@ -395,9 +407,9 @@ fn steps(disk: &Geometry, saved: &[SavedPartition], config: &BootConfig, options
         let (delete, append) = (config.kargs.delete.clone(), config.kargs.append.clone());
         steps.push(Step::EditKernelArguments { delete, append });
     }
-    if let Some(files) = &config.network {
-        let files = files.iter().map(|file| file.name.to_string_lossy().into_owned()).collect();
-        steps.push(Step::CopyNetwork { files });
+    if let Some(network) = config.network.as_ref().filter(|network| !network.files.is_empty()) {
+        let files = network.files.iter().map(|file| file.name.to_string_lossy().into_owned()).collect();
+        steps.push(Step::CopyNetwork { files, to: network.place });
     }
     if options.new_disk_guid {
         steps.push(Step::NewDiskGuid);
@@ -411,6 +423,8 @@ mod tests {
     use super::*;
     use crate::boot::Ignition;
     use crate::boot::kargs::KargEdits;
+    use crate::boot::network::{Network, NetworkFile};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn table_comes_after_everything_else() {
@@ -418,7 +432,15 @@ mod tests {
         let config = BootConfig {
             ignition: Some(Ignition { config: b"{}".to_vec(), hash: None }),
             kargs: KargEdits { append: vec!["a".into()], ..Default::default() },
-            network: Some(vec![]),
+            network: Some(Network {
+                directory: "/nm".into(),
+                files: vec![NetworkFile {
+                    name: "a".into(),
+                    content: vec![],
+                    permissions: fs::Permissions::from_mode(0o600),
+                }],
+                place: NetworkPlace::Auto,
+            }),
             ..Default::default()
         };
         let plan = Plan {

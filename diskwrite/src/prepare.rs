@@ -2,12 +2,11 @@
 
 use crate::boot::console::ConsoleError;
 use crate::boot::kargs::KargEdits;
-use crate::boot::platform::METAL;
-use crate::boot::{BootConfig, Ignition, NetworkFile};
+use crate::boot::network::{Network, NetworkFile};
+use crate::boot::{BootConfig, Ignition};
 use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
-use crate::options::InstallOptions;
+use crate::options::{InstallOptions, METAL, NetworkPlace};
 use kernel::order;
-use serde::de::IgnoredAny;
 use std::{
     fs::{self, File, Permissions},
     io::{self, Read},
@@ -23,10 +22,6 @@ const MAX_FILES: usize = 1000;
 /// Why the options can't be carried out. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    #[error("the Ignition config is not JSON")]
-    Ignition(#[source] serde_json::Error),
-    #[error("the Ignition config is not JSON; {}", kernel::butane::ADVICE)]
-    Butane,
     /// The sum is invalid, or another config's.
     #[error(transparent)]
     Hash(#[from] IgnitionHashError),
@@ -53,12 +48,8 @@ pub enum OptionsError {
 pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsError> {
     let broken = |text: &str| text.contains(['\n', '\r', '\0']);
     let hash = options.ignition_hash.as_deref().map(str::parse::<IgnitionHash>).transpose()?;
-    if let Some(ignition) = &options.ignition {
-        serde_json::from_slice::<IgnoredAny>(ignition).map_err(|error| match kernel::butane::is_butane(ignition) {
-            true => OptionsError::Butane,
-            false => OptionsError::Ignition(error),
-        })?;
-        hash.as_ref().map_or(Ok(()), |hash| hash.check(ignition))?;
+    if let (Some(ignition), Some(hash)) = (&options.ignition, &hash) {
+        hash.check(ignition)?;
     }
     let is_invalid = |name: &str| {
         name.is_empty() || name.contains(|letter: char| letter == '=' || letter == '\0' || letter.is_whitespace())
@@ -82,8 +73,12 @@ pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsErr
         consoles,
         firstboot_args: options.firstboot_args.clone(),
         kargs: KargEdits { delete: changes.delete_kargs.clone(), append: changes.append_kargs.clone(), platform: None },
-        network: changes.network_dir.as_deref().map(network_files).transpose()?,
+        network: changes.network_dir.as_deref().map(|dir| network(dir, options.network_place)).transpose()?,
     })
+}
+
+fn network(dir: &Path, place: NetworkPlace) -> Result<Network, OptionsError> {
+    Ok(Network { directory: dir.to_owned(), files: network_files(dir)?, place })
 }
 
 /// The regular files directly in `dir`, by name.
@@ -123,11 +118,6 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be_right() {
-        let ignition = |text: &str| InstallOptions { ignition: Some(text.into()), ..Default::default() };
-        assert!(prepare(&ignition(r#"{"ignition":{"version":"3.2.0"}}"#)).is_ok());
-        for bad in ["", "{", "{} x"] {
-            assert!(matches!(prepare(&ignition(bad)), Err(OptionsError::Ignition(_))), "{bad}");
-        }
         for bad in ["", "  ", "a\nb"] {
             let options = InstallOptions {
                 changes: Changes { append_kargs: vec![bad.into()], ..Default::default() },

@@ -2,9 +2,12 @@
 
 mod installs;
 
-use diskwrite::{Changes, Failure, ImageError, InstallOptions, OptionsError, Source, osmet};
+use diskwrite::{
+    BootError, Changes, DiskState, Event, Failure, ImageError, InstallOptions, NetworkPlace, OptionsError, Source,
+    osmet,
+};
 use installs::*;
-use testkit::disk::{ENTRY, GRUB, Image, LoopDisk, MIB, osmet as made, skipped};
+use testkit::disk::{ENTRY, GRUB, INITRAMFS, Image, LoopDisk, MIB, osmet as made, skipped};
 
 const HASH: &str = "sha256-a12bb1a5ae2b9b2e8ec2ed6ca0c2a3e4a4c2d9cbde9ae4ab1a4a3ef0ef3a2f6a";
 
@@ -51,8 +54,55 @@ fn every_setting_of_the_first_boot() {
         let commands = "serial --unit=0 --speed=115200 --word=8 --parity=no\nterminal_input console serial\n\
                         terminal_output console serial\n";
         assert_eq!(image.debugfs(&disk, "cat /grub2/grub.cfg"), grub(commands));
-        assert_eq!(image.debugfs(&disk, "cat /coreos-firstboot-network/eth0.nmconnection"), "[connection]\nid=eth0\n");
+        assert_network(&disk, &image);
     }
+}
+
+#[test]
+fn network_profiles_go_where_the_caller_says() {
+    if skipped() {
+        return;
+    }
+    let (image, network) = (Image::new(512), keyfiles());
+    let disk = LoopDisk::new(64 * MIB, 512, true);
+    let options = InstallOptions {
+        changes: Changes { network_dir: Some(network.path().to_owned()), ..Default::default() },
+        network_place: NetworkPlace::Boot,
+        ..from_file(&disk, &image.packed(None))
+    };
+    let (result, events) = go(&options);
+    result.unwrap();
+    assert_installed(&disk, &image);
+    assert_eq!(image.debugfs(&disk, "cat /coreos-firstboot-network/eth0.nmconnection"), "[connection]\nid=eth0\n");
+    assert!(image.debugfs(&disk, "stat /coreos-firstboot-network/eth0.nmconnection").contains("Mode:  0600"));
+    assert_eq!(image.boot_file(&disk, INITRAMFS.0), INITRAMFS.1);
+    let to =
+        events.iter().find_map(|event| if let Event::CopyingNetwork { to, .. } = event { Some(*to) } else { None });
+    assert_eq!(to, Some(NetworkPlace::Boot));
+}
+
+#[test]
+fn a_boot_file_system_without_room_for_a_second_initramfs_undoes_the_installation() {
+    if skipped() {
+        return;
+    }
+    let mut state = 1u32;
+    let noise: Vec<u8> = (0..5 * MIB)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        })
+        .collect();
+    let (image, network) = (Image::with_initramfs(512, &noise), keyfiles());
+    let disk = LoopDisk::new(64 * MIB, 512, true);
+    let options = full(&disk, &image.packed(None), network.path());
+    let (error, cause) = fail(&options);
+    assert!(matches!(error.disk, DiskState::Cleared), "{error}");
+    assert!(
+        matches!(&cause, Failure::Boot(BootError::Space { needed_bytes, .. }) if *needed_bytes > 5 * MIB),
+        "{cause}"
+    );
+    disk.assert_cleared();
 }
 
 #[test]

@@ -23,7 +23,6 @@ pub mod host;
 mod json;
 pub mod model;
 pub mod network;
-pub mod newc;
 mod overrides;
 mod pack;
 mod parts;

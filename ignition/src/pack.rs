@@ -1,7 +1,7 @@
 //! The packed form of a config in a live ISO.
 
-use crate::newc;
 use flate2::{Compression, write::GzEncoder};
+use kernel::newc;
 use std::io::Write;
 
 /// The gzip-compressed archive whose only member is `config.ign`, padded with zeros to a multiple of four bytes: what goes to the

@@ -1,7 +1,7 @@
 //! Progress: a bar on a terminal, lines elsewhere, JSON lines for machines.
 
 use api::{HostProgress, HostStage, Timestamp};
-use diskwrite::{Event, InstallError, Phase, Stage};
+use diskwrite::{Event, InstallError, NetworkPlace, Phase, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
 use kernel::{
     terminal::{BAR, COUNTER},
@@ -189,6 +189,9 @@ impl Bar {
                 self.layout(BAR);
             }
             Event::Saving { partition } => self.bar.println(partition.to_string()),
+            Event::CopyingNetwork { .. } | Event::AppendedNetwork { .. } => {
+                network(event).into_iter().for_each(|lines| self.bar.println(lines));
+            }
             Event::Started { source, .. } => self.is_fetched = is_url(source),
             Event::Retrying { .. } | Event::Finished { .. } => {}
         }
@@ -228,7 +231,29 @@ fn log(event: &Event) {
             tracing::warn!(error, wait_ms, source_offset, "fetching failed, trying again");
         }
         Event::Finished { written_bytes, elapsed_ms, .. } => tracing::info!(written_bytes, elapsed_ms, "image written"),
-        Event::Progress { .. } | Event::ReadBack { .. } => {}
+        // Those that are shown in each style.
+        Event::Progress { .. }
+        | Event::ReadBack { .. }
+        | Event::CopyingNetwork { .. }
+        | Event::AppendedNetwork { .. } => {}
+    }
+}
+
+/// What coreos-installer says of network keyfiles (docs/compatibility.md#network-keyfiles): lines that people look for.
+fn network(event: &Event) -> Option<String> {
+    match event {
+        Event::CopyingNetwork { directory, files, .. } if files.is_empty() => {
+            Some(format!("No networking configuration files found in {}, skipping", directory.display()))
+        }
+        Event::CopyingNetwork { directory, files, to } => {
+            let to = if *to == NetworkPlace::Boot { "installed system" } else { "initramfs" };
+            let first = format!("Copying networking configuration from {}", directory.display());
+            Some(files.iter().fold(first, |text, file| format!("{text}\nCopying {} to {to}", file.display())))
+        }
+        Event::AppendedNetwork { initramfs } => {
+            Some(format!("Appended network configuration to initramfs {initramfs}"))
+        }
+        _ => None,
     }
 }
 
@@ -245,9 +270,9 @@ fn describe(phase: Phase) -> &'static str {
 }
 
 impl Lines {
-    /// The line for `event`, in coreos-installer's words, unless the last one is too young.
+    /// The lines for `event`, in coreos-installer's words, unless the last one is too young.
     fn line(&mut self, event: &Event, now: Instant) -> Option<String> {
-        let Event::Progress { source_bytes_read, source_total, percent, .. } = event else { return None };
+        let Event::Progress { source_bytes_read, source_total, percent, .. } = event else { return network(event) };
         let complete = *source_total == Some(*source_bytes_read);
         let young = self.last.as_ref().is_some_and(|(last, _)| now.saturating_duration_since(*last) < LINE_INTERVAL);
         if young && !complete {
@@ -300,5 +325,24 @@ mod tests {
         let unknown = progress(1024, None, None);
         assert_eq!(lines.line(&unknown, now + Duration::from_secs(9)).unwrap(), "Read disk 1.0 KiB");
         assert_eq!(lines.line(&Event::Phase { phase: Phase::Writing }, now), None);
+        let copying = |files: &[&str], to| Event::CopyingNetwork {
+            directory: "/nm/".into(),
+            files: files.iter().map(Into::into).collect(),
+            to,
+        };
+        assert_eq!(
+            lines.line(&copying(&["/nm/a", "/nm/b"], NetworkPlace::Initramfs), now).unwrap(),
+            "Copying networking configuration from /nm/\nCopying /nm/a to initramfs\nCopying /nm/b to initramfs"
+        );
+        assert_eq!(
+            lines.line(&copying(&["/nm/a"], NetworkPlace::Boot), now).unwrap(),
+            "Copying networking configuration from /nm/\nCopying /nm/a to installed system"
+        );
+        assert_eq!(
+            lines.line(&copying(&[], NetworkPlace::Auto), now).unwrap(),
+            "No networking configuration files found in /nm/, skipping"
+        );
+        let appended = Event::AppendedNetwork { initramfs: "/ostree/i.img".into() };
+        assert_eq!(lines.line(&appended, now).unwrap(), "Appended network configuration to initramfs /ostree/i.img");
     }
 }

@@ -7,6 +7,7 @@ use api::{
 };
 use diskwrite::{IgnitionHash, IgnitionHashError, Retries};
 use kernel::Cancel;
+use serde::de::IgnoredAny;
 use std::{
     fs::File,
     io::{self, Read},
@@ -51,8 +52,30 @@ pub(crate) enum IgnitionSourceError {
     /// Not a config, from the size of it.
     #[error("the Ignition config from {name} has more than {}", kernel::units::binary(MAX_BYTES))]
     Size { name: String },
+    #[error("specified file is not a valid Ignition JSON config or Butane YAML config")]
+    Form,
     #[error("cancelled while fetching the Ignition config from {url}")]
     Cancelled { url: String },
+}
+
+/// What a config is written in. The installed system's Ignition reads both, but Butane only since 2.27.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Ignition,
+    Butane,
+}
+
+/// Looks no further than coreos-installer does: a config is for another system, of another version.
+pub(crate) fn form(config: &[u8]) -> Result<Form, IgnitionSourceError> {
+    if serde_json::from_slice::<IgnoredAny>(config).is_ok() {
+        return Ok(Form::Ignition);
+    }
+    let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    let document = ignition::yaml::document::<serde_norway::Value>(config, max).ok();
+    match document.is_some_and(|document| document.get("variant").is_some()) {
+        true => Ok(Form::Butane),
+        false => Err(IgnitionSourceError::Form),
+    }
 }
 
 /// Reads a config from a file, or from standard input for `-`.

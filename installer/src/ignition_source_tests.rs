@@ -122,3 +122,28 @@ fn https_is_left_for_http_only_with_a_hash() {
     assert!(matches!(get(Some(HASH), true), Err(IgnitionSourceError::Hash(_))));
     assert_eq!(plain.finish().len(), 1);
 }
+
+#[test]
+fn a_config_is_json_or_yaml_with_a_variant_at_the_top() {
+    for json in ["{}", "[1]", r#"{"ignition":{"version":"3.9.0"}}"#, r#"{"variant":"fcos"}"#] {
+        assert_eq!(form(json.as_bytes()).unwrap(), Form::Ignition, "{json}");
+    }
+    for butane in ["variant: fcos\nversion: 1.5.0\n", "# node\n{version: 1.5.0, 'variant': fcos}", "variant:\n"] {
+        assert_eq!(form(butane.as_bytes()).unwrap(), Form::Butane, "{butane}");
+    }
+    for other in [
+        "",
+        "{",
+        "{} x",
+        "version: 1.5.0\n",
+        "a:\n  variant: fcos\n",
+        "- variant: fcos\n",
+        "<html>\nvariant: x\n</html>",
+        "variant: a\n---\nvariant: b\n",
+        "variant",
+        "variant: *a\n",
+    ] {
+        let error = form(other.as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, "specified file is not a valid Ignition JSON config or Butane YAML config", "{other}");
+    }
+}

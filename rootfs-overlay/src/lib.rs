@@ -12,7 +12,7 @@ pub mod cli;
 mod customize;
 pub mod embed;
 pub mod image_cli;
-pub mod initrd;
+
 pub mod iso9660;
 pub mod kargs;
 pub mod miniso;
@@ -26,4 +26,5 @@ mod testing;
 
 pub use area::ignition_patch;
 pub use bake::program::for_images as program_for_images;
+pub use diskwrite::initrd;
 pub use patched::{Patch, PatchError, PatchedImage};

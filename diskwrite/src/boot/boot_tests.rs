@@ -1,4 +1,10 @@
+use super::network::{Network, NetworkFile};
 use super::*;
+use crate::options::NetworkPlace;
+
+fn configure(root: &Path, config: &BootConfig) -> Result<(), BootError> {
+    super::configure(root, config, &mut Vec::new())
+}
 
 fn boot() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -27,11 +33,15 @@ fn makes_all_changes() {
     let config = BootConfig {
         ignition: ignition(None),
         kargs: KargEdits { delete: vec!["x".into()], append: vec!["y=1".into()], platform: None },
-        network: Some(vec![NetworkFile {
-            name: "eth0.nmconnection".into(),
-            content: b"[connection]\n".to_vec(),
-            permissions: Permissions::from_mode(0o640),
-        }]),
+        network: Some(Network {
+            directory: "/nm".into(),
+            files: vec![NetworkFile {
+                name: "eth0.nmconnection".into(),
+                content: b"[connection]\n".to_vec(),
+                permissions: Permissions::from_mode(0o640),
+            }],
+            place: NetworkPlace::Boot,
+        }),
         ..Default::default()
     };
     configure(root, &config).unwrap();

@@ -5,13 +5,16 @@ pub(crate) mod console;
 mod grub;
 pub(crate) mod kargs;
 pub(crate) mod label;
+pub(crate) mod network;
 pub(crate) mod platform;
 
+use crate::event::Event;
 use crate::ignition_hash::{IgnitionHash, IgnitionHashError};
+use crate::initrd::ArchiveError;
+use crate::options::METAL;
 use kargs::{EntryError, KargEdits, edit_entry};
-use platform::{METAL, Platforms};
+use platform::Platforms;
 use std::{
-    ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
@@ -22,20 +25,10 @@ use std::{
 const ENTRIES: &str = "loader/entries";
 /// Ignition runs on the first boot because this exists.
 const STAMP: &str = "ignition.firstboot";
-/// Where the first boot finds keyfiles.
-const NETWORK: &str = "coreos-firstboot-network";
 /// Where the boot loader's consoles are set; the first that exists.
 const GRUB: [&str; 2] = ["grub2/console.cfg", "grub2/grub.cfg"];
 /// Entries, platforms and the boot loader's configuration have a few kilobytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
-
-/// A file for the boot file system.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct NetworkFile {
-    pub name: OsString,
-    pub content: Vec<u8>,
-    pub permissions: Permissions,
-}
 
 /// An Ignition config; never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,8 +47,8 @@ pub(crate) struct BootConfig {
     pub consoles: Vec<console::Console>,
     pub firstboot_args: Option<String>,
     pub kargs: KargEdits,
-    /// Some, possibly empty, if a directory was given.
-    pub network: Option<Vec<NetworkFile>>,
+    /// If a directory was given.
+    pub network: Option<network::Network>,
 }
 
 /// Why the boot file system can't be made ready. Paths are as seen from its root.
@@ -74,6 +67,24 @@ pub enum BootError {
     /// No place for kernel arguments.
     #[error("Found no BLS entries in {}", path.display())]
     NoEntries { path: PathBuf },
+    /// The entry does not name an initramfs.
+    #[error("missing 'initrd' key in default BLS config: {} does not name an initramfs", path.display())]
+    NoInitrdKey { path: PathBuf },
+    /// The entry names an initramfs in a way that may lead anywhere.
+    #[error("BLS path {problem}: {initramfs}")]
+    InitramfsPath { problem: &'static str, initramfs: String },
+    /// The initramfs that the entry names is missing.
+    #[error("initramfs file not found at {path:?}")]
+    NoInitramfs { path: PathBuf },
+    /// The initramfs is replaced by a longer copy, so that both must fit.
+    #[error("the boot file system has no room for a second copy of {} with the network configuration, {needed_bytes} bytes",
+        path.display())]
+    Space { path: PathBuf, needed_bytes: u64 },
+    /// Their names differ only in bytes that are not UTF-8.
+    #[error("multiple input files named '{name}'")]
+    SameName { name: String },
+    #[error("cannot pack the network configuration")]
+    Archive(#[from] ArchiveError),
     /// An entry that is not understood.
     #[error("cannot edit the kernel arguments in {}", path.display())]
     Entry { path: PathBuf, source: EntryError },
@@ -100,7 +111,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BootEr
 }
 
 /// Makes all changes below `root`.
-pub(crate) fn configure(root: &Path, config: &BootConfig) -> Result<(), BootError> {
+/// `done` gets what is worth an event.
+pub(crate) fn configure(root: &Path, config: &BootConfig, done: &mut Vec<Event>) -> Result<(), BootError> {
     if let Some(ignition) = &config.ignition {
         write_ignition(root, ignition)?;
     }
@@ -120,8 +132,8 @@ pub(crate) fn configure(root: &Path, config: &BootConfig) -> Result<(), BootErro
     if let Some(commands) = grub_commands(config, &platforms) {
         set_grub_commands(root, &commands)?;
     }
-    if let Some(files) = &config.network {
-        copy_network(root, files)?;
+    if let Some(network) = &config.network {
+        network::copy(root, network, done)?;
     }
     Ok(())
 }
@@ -210,8 +222,16 @@ fn rewrite(path: &Path, text: &str) -> Result<(), BootError> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write", path))
 }
 
-/// Only the last entry by name: ostree sorts the newest last, and a fresh image has one.
 fn edit_last_entry(root: &Path, edits: &[KargEdits]) -> Result<(), BootError> {
+    let (path, mut text) = last_entry(root)?;
+    for edits in edits {
+        text = edit_entry(&text, edits).map_err(|source| BootError::Entry { path: path.clone(), source })?;
+    }
+    rewrite(&path, &text)
+}
+
+/// The last entry by name, and its text: ostree sorts the newest last, and a fresh image has one.
+fn last_entry(root: &Path) -> Result<(PathBuf, String), BootError> {
     let dir = root.join(ENTRIES);
     let entries = match fs::read_dir(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BootError::NoEntries { path: dir }),
@@ -225,11 +245,8 @@ fn edit_last_entry(root: &Path, edits: &[KargEdits]) -> Result<(), BootError> {
         }
     }
     let path = last.ok_or(BootError::NoEntries { path: dir })?;
-    let mut text = read_text(&path)?.ok_or_else(|| failed("read", &path)(io::ErrorKind::NotFound.into()))?;
-    for edits in edits {
-        text = edit_entry(&text, edits).map_err(|source| BootError::Entry { path: path.clone(), source })?;
-    }
-    rewrite(&path, &text)
+    let text = read_text(&path)?.ok_or_else(|| failed("read", &path)(io::ErrorKind::NotFound.into()))?;
+    Ok((path, text))
 }
 
 /// The stamp is sourced by the boot loader before the first boot, and removed after it.
@@ -251,25 +268,6 @@ fn set_grub_commands(root: &Path, commands: &[String]) -> Result<(), BootError> 
         Some(text) => rewrite(&path, &text),
         None => Err(BootError::NoMarker { path }),
     }
-}
-
-fn copy_network(root: &Path, files: &[NetworkFile]) -> Result<(), BootError> {
-    let dir = root.join(NETWORK);
-    make_dir(&dir, 0o755)?;
-    for NetworkFile { name, content, permissions } in files {
-        let path = dir.join(name);
-        // Closed to others until it has its own mode: keyfiles hold passwords.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed("create", &path))?;
-        let done = file.write_all(content).and_then(|()| file.set_permissions(permissions.clone()));
-        done.and_then(|()| file.sync_all()).map_err(failed("write", &path))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

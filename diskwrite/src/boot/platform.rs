@@ -4,8 +4,6 @@ use super::{BootError, read_text};
 use serde::Deserialize;
 use std::{collections::HashMap, path::Path};
 
-/// The platform images for bare metal are made for.
-pub(crate) const METAL: &str = "metal";
 const TABLE: &str = "coreos/platforms.json";
 
 /// One platform's consoles.

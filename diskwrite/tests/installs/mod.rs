@@ -1,6 +1,7 @@
 //! Installations as the tests run them, and what must be on the disk after a good one.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use diskwrite::initrd::{Archive, Member};
 use diskwrite::{Changes, Event, Failure, InstallError, InstallOptions, Installed, Source, install};
 use std::{
     fs,
@@ -8,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
 };
-use testkit::disk::{ENTRY, Image, LoopDisk, MIB, accept};
+use testkit::disk::{ENTRY, INITRAMFS, Image, LoopDisk, MIB, accept};
 
 pub(crate) const IGNITION: &[u8] = br#"{"ignition":{"version":"3.2.0"}}"#;
 
@@ -73,8 +74,17 @@ pub(crate) fn assert_configured(disk: &LoopDisk, image: &Image) {
         image.debugfs(disk, "cat /loader/entries/ostree-1-test.conf"),
         ENTRY.replace(" quiet", "").replace("=metal", "=metal ip=dhcp console=ttyS0")
     );
-    assert_eq!(image.debugfs(disk, "cat /coreos-firstboot-network/eth0.nmconnection"), "[connection]\nid=eth0\n");
-    assert_eq!(mode("/coreos-firstboot-network/eth0.nmconnection"), "0600");
+    assert_network(disk, image);
+}
+
+/// The profile of [`keyfiles`] is at the end of the initramfs, and nowhere else.
+pub(crate) fn assert_network(disk: &LoopDisk, image: &Image) {
+    let initramfs = image.boot_file(disk, INITRAMFS.0);
+    let added = Archive::unpack(initramfs.strip_prefix(INITRAMFS.1).unwrap()).unwrap();
+    let files: Vec<_> = added.members().filter(|(_, member)| matches!(member, Member::File { .. })).collect();
+    let profile = Member::File { mode: 0o600, data: b"[connection]\nid=eth0\n".to_vec() };
+    assert_eq!(files, [("etc/coreos-firstboot-network/eth0.nmconnection", &profile)]);
+    assert!(!image.debugfs(disk, "ls -p /").contains("coreos-firstboot-network"));
 }
 
 /// Serves `data` from `from` on, of which `len` bytes come, to one client.

@@ -3,7 +3,7 @@
 //! One struct is both, as in coreos-installer (docs/compatibility.md#install-options): a key of a config file is an option's long
 //! name, and what a config file says goes through the same parser as the command line.
 
-use super::values::{self, FetchRetries, Sha256, StallTimeout};
+use super::values::{self, CopyNetworkTo, FetchRetries, Sha256, StallTimeout};
 use crate::{network::NETWORK_DIR, source::Choice};
 use diskwrite::{Changes, InstallOptions, SignatureAt, Trust};
 use serde::{Deserialize, Serialize};
@@ -41,10 +41,10 @@ pub struct InstallConfig {
     /// Image file: raw, gzip, xz or zstd; '-' is standard input
     #[arg(short = 'f', long, value_name = "PATH", help_heading = SOURCE, conflicts_with_all = ["stream", "image_url"])]
     pub image_file: Option<PathBuf>,
-    /// File with the Ignition config
+    /// File with the Ignition config, or with Butane if the image's Ignition is 2.27 or newer
     #[arg(short, long, visible_alias = "ignition", value_name = "PATH", help_heading = FIRST_BOOT, conflicts_with = "ignition_url")]
     pub ignition_file: Option<PathBuf>,
-    /// URL of the Ignition config, which is fetched now
+    /// URL of the Ignition or Butane config, which is fetched now
     #[arg(short = 'I', long, value_name = "URL", help_heading = FIRST_BOOT, conflicts_with = "ignition_file")]
     #[arg(value_parser = values::any_url)]
     pub ignition_url: Option<String>,
@@ -108,6 +108,9 @@ pub struct InstallConfig {
     #[arg(long, help_heading = ADVANCED)]
     pub secure_ipl: bool,
 
+    /// Where the first boot finds the profiles of --copy-network [default: auto]
+    #[arg(long, value_name = "PLACE", value_enum, help_heading = FIRST_BOOT)]
+    pub copy_network_to: Option<CopyNetworkTo>,
     /// A server that sends nothing for this long has failed [default: 600]
     #[arg(long, value_name = "SECONDS", help_heading = SOURCE)]
     pub stall_timeout: Option<StallTimeout>,
@@ -213,6 +216,7 @@ impl InstallConfig {
             consoles: self.console.clone(),
             firstboot_args: self.firstboot_args.clone(),
             changes: self.changes(),
+            network_place: self.copy_network_to.unwrap_or_default().into(),
             new_disk_guid: self.new_disk_guid,
             read_back: !self.no_verify,
             preserve_on_error: self.preserve_on_error,
@@ -235,7 +239,7 @@ mod tests {
     use super::*;
     use crate::cli::{Install, parse_line};
     use clap::error::ErrorKind;
-    use diskwrite::Retries;
+    use diskwrite::{NetworkPlace, Retries};
     use std::time::Duration;
 
     fn config(words: &[&str]) -> InstallConfig {
@@ -309,7 +313,7 @@ mod tests {
         assert_eq!((none.platform, none.changes.network_dir, none.firstboot_args), (None, None, None));
 
         type Same = fn(&InstallOptions) -> bool;
-        let table: [(&[&str], Same); 28] = [
+        let table: [(&[&str], Same); 30] = [
             (&["--ignition-hash", "sha512-00"], |o| o.ignition_hash.as_deref() == Some("sha512-00")),
             (&["--platform", "vmware"], |o| o.platform.as_deref() == Some("vmware")),
             (&["--platform", "metal"], |o| o.platform.is_none()),
@@ -320,6 +324,8 @@ mod tests {
             (&["-n"], |o| o.changes.network_dir == Some(NETWORK_DIR.into())),
             (&["-n", "--network-dir", "/nm"], |o| o.changes.network_dir == Some("/nm".into())),
             (&["--network-dir", "/nm"], |o| o.changes.network_dir.is_none()),
+            (&["-n"], |o| o.network_place == NetworkPlace::Auto),
+            (&["-n", "--copy-network-to", "boot"], |o| o.network_place == NetworkPlace::Boot),
             (&["--save-partlabel", "a,b"], |o| o.changes.save_partlabels == ["a", "b"]),
             (&["--save-partindex", "-3"], |o| o.changes.save_partindexes == ["-3"]),
             (&["--insecure"], |o| !o.trust.required),

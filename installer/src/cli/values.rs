@@ -1,6 +1,6 @@
 //! Values of options: read from text, on the command line and in config files, and written as the same text.
 
-use diskwrite::Retries;
+use diskwrite::{NetworkPlace, Retries};
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::ParseIntError, str::FromStr, time::Duration};
 
@@ -57,6 +57,29 @@ impl fmt::Display for FetchRetries {
         match self {
             Self::Count(count) => count.fmt(f),
             Self::Infinite => f.write_str("infinite"),
+        }
+    }
+}
+
+/// Where the first boot finds network profiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyNetworkTo {
+    /// Where the image looks for them, if its initramfs shows that; otherwise in the initramfs
+    #[default]
+    Auto,
+    /// On the boot file system, for images that look for them only there
+    Boot,
+    /// In the initramfs
+    Initramfs,
+}
+
+impl From<CopyNetworkTo> for NetworkPlace {
+    fn from(to: CopyNetworkTo) -> Self {
+        match to {
+            CopyNetworkTo::Auto => Self::Auto,
+            CopyNetworkTo::Boot => Self::Boot,
+            CopyNetworkTo::Initramfs => Self::Initramfs,
         }
     }
 }

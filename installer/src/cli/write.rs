@@ -2,7 +2,7 @@
 
 use super::{Install, Voice, config::InstallConfig};
 use crate::{
-    ignition_source::{self, IgnitionSourceError},
+    ignition_source::{self, Form, IgnitionSourceError},
     source,
 };
 use diskwrite::{
@@ -22,6 +22,12 @@ impl Install {
         let cancel = if self.dry_run { Cancel::default() } else { self.cancel_on_signals()? };
         options.cancel = cancel.clone();
         options.ignition = self.ignition(&options, &cancel)?;
+        let form = options.ignition.as_deref().map(ignition_source::form).transpose()?;
+        if form == Some(Form::Butane) && voice == Voice::Landfall {
+            tracing::warn!(
+                "the config is Butane and is stored as it is: the image needs Ignition 2.27 or newer to read it"
+            );
+        }
         // Before anything is said of the image, as coreos-installer does.
         diskwrite::check_filters(&options)?;
         let origin = source::choose(&self.config.choice(), &mut options)?;

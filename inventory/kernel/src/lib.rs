@@ -23,6 +23,7 @@ pub mod ipmi;
 pub mod mapper;
 pub mod mounts;
 pub mod netlink;
+pub mod newc;
 pub mod notify;
 pub mod order;
 pub mod outputs;

@@ -7,7 +7,7 @@
 
 use super::manifest::{Manifest, SCHEMA_VERSION};
 use crate::initrd::{Archive, ArchiveError, Compression};
-use ignition::newc;
+use kernel::newc;
 
 /// The fragment that Ignition merges below the user's config. Configs embedded by `serve` and others therefore win.
 const CONFIG_PATH: &str = "usr/lib/ignition/base.d/50-landfall.ign";

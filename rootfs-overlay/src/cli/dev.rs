@@ -343,7 +343,7 @@ fn files(iso: &mut Iso<BufReader<File>>, path: &Path) -> anyhow::Result<BTreeMap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ignition::newc;
+    use kernel::newc;
 
     #[test]
     fn an_initrd_that_leads_out_of_the_directory_is_refused() {

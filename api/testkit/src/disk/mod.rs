@@ -174,8 +174,10 @@ pub struct Image {
     pub boot_len: u64,
 }
 
-pub const ENTRY: &str =
-    "title Test OS\nlinux /vmlinuz\noptions rw $ignition_firstboot quiet ignition.platform.id=metal\n";
+pub const ENTRY: &str = "title Test OS\nlinux /vmlinuz\ninitrd /ostree/test/initramfs.img\noptions rw $ignition_firstboot quiet ignition.platform.id=metal\n";
+
+/// The initramfs of that entry, and what is in it.
+pub const INITRAMFS: (&str, &[u8]) = ("/ostree/test/initramfs.img", b"an initramfs, as far as tests go");
 
 /// With the markers between which console settings go.
 pub const GRUB: &str =
@@ -191,6 +193,15 @@ impl Image {
 
     /// With another name for the partition whose file system is labelled `boot`.
     pub fn with_partition(sector: u32, name: &str) -> Self {
+        Self::build(sector, name, INITRAMFS.1)
+    }
+
+    /// With another initramfs. The boot file system has room for 7 MiB.
+    pub fn with_initramfs(sector: u32, content: &[u8]) -> Self {
+        Self::build(sector, "boot", content)
+    }
+
+    fn build(sector: u32, name: &str, initramfs: &[u8]) -> Self {
         let dir = tempfile::Builder::new().prefix("diskwrite-image-").tempdir().unwrap();
         let bytes = 32 * MIB;
         // sgdisk takes the sector size from the device, so the table is made on one.
@@ -217,6 +228,8 @@ impl Image {
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("loader/entries")).unwrap();
         fs::write(tree.join("loader/entries/ostree-1-test.conf"), ENTRY).unwrap();
+        fs::create_dir_all(tree.join("ostree/test")).unwrap();
+        fs::write(tree.join(INITRAMFS.0.trim_start_matches('/')), initramfs).unwrap();
         fs::write(tree.join("ignition.firstboot"), "").unwrap();
         fs::create_dir_all(tree.join("grub2")).unwrap();
         fs::write(tree.join("grub2/grub.cfg"), GRUB).unwrap();
@@ -249,6 +262,13 @@ impl Image {
         assert!(output.status.success());
         fs::write(&packed, output.stdout).unwrap();
         packed
+    }
+
+    /// A file of a disk's boot file system.
+    pub fn boot_file(&self, disk: &LoopDisk, path: &str) -> Vec<u8> {
+        let to = self.dir.path().join("boot-file");
+        self.debugfs(disk, &format!("dump {path} {}", to.display()));
+        fs::read(&to).unwrap()
     }
 
     /// The boot file system of a disk, as debugfs sees it.

@@ -12,18 +12,21 @@ wait_for mount_by_tag "${boot:-LABEL=boot}" /sysroot/boot || fail "metal FAIL no
 mark metal-rootfs
 
 if has_karg ignition.firstboot; then
+    # Network profiles left by the installer; nothing here uses them, tests do.
+    profiles=/run/NetworkManager/system-connections
+    coreos-copy-firstboot-network
+    [ ! -d $profiles ] || mark firstboot-network $(ls $profiles)
     if [ -e /sysroot/boot/ignition/config.ign ]; then
         cp /sysroot/boot/ignition/config.ign /usr/lib/ignition/user.ign
     else
         mark ignition no-config
     fi
-    # Network profiles left by the installer; nothing here reads them, tests do.
-    if [ -d /sysroot/boot/coreos-firstboot-network ]; then
-        mkdir -p /sysroot/etc/NetworkManager/system-connections
-        cp -p /sysroot/boot/coreos-firstboot-network/* /sysroot/etc/NetworkManager/system-connections/
-    fi
     run_ignition
-    rm -f /sysroot/boot/ignition.firstboot
+    if [ -d $profiles ]; then
+        mkdir -p /sysroot/etc/NetworkManager/system-connections
+        cp -p $profiles/* /sysroot/etc/NetworkManager/system-connections/
+    fi
+    rm -rf /sysroot/boot/ignition.firstboot /sysroot/boot/coreos-firstboot-network
     sync
     mark firstboot done
 fi

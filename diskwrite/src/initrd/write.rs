@@ -1,7 +1,7 @@
 //! Writing of archives, in the layout of coreos-installer: inodes counted from 0, one link each, no owner, no time.
 
 use super::{Archive, ArchiveError, Member, parents};
-use ignition::newc::{self, MemberTooLarge};
+use kernel::newc::{self, MemberTooLarge};
 use std::collections::BTreeSet;
 
 /// The cpio archive: sorted by name, and before each member the directories above it that were not there yet. With it, where

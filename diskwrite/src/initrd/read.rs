@@ -1,7 +1,7 @@
 //! Reads archives: detects each one's compression, unpacks it, walks its members. All of it is limited, as the input is untrusted.
 
 use super::{Archive, ArchiveError, Member, clean_name};
-use ignition::newc;
+use kernel::newc;
 use std::collections::HashMap;
 use std::io::{self, Read};
 

@@ -1,13 +1,13 @@
 //! Reads large initrds sequentially and returns only some files, using as much memory as these.
 
 use super::{Archive, Member, clean_name, read::MAX_NAME_BYTES};
-use ignition::newc;
+use kernel::newc;
 use std::io::{self, BufRead, Read};
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Maximum total size of the returned files; the largest are root file systems in an initrd.
-const MAX_MATCHED_BYTES: u64 = 4 << 30;
+/// Enough for root file systems in an initrd, which pass through unread otherwise.
+const LARGE: Bounds = Bounds { matched_bytes: 4 << 30, unpacked_bytes: u64::MAX };
 /// What xz may use; a dictionary of 64 MiB, the largest preset's, needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 256 << 20;
 /// The largest window of zstd, as a power of two: 128 MiB.
@@ -15,7 +15,7 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// Which files to return: those that match any pattern. `*` also matches `/`.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub struct Names {
     patterns: Vec<glob::Pattern>,
     refuses_traversal: bool,
 }
@@ -23,11 +23,11 @@ pub(crate) struct Names {
 /// An invalid pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("parsing glob patterns")]
-pub(crate) struct NamesError(#[from] glob::PatternError);
+pub struct NamesError(#[from] glob::PatternError);
 
 impl Names {
     /// By patterns of the shell; all when there are none.
-    pub(crate) fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
+    pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, NamesError> {
         let all = if patterns.is_empty() { Some("*") } else { None };
         let patterns = patterns.iter().map(S::as_ref).chain(all);
         let patterns = patterns.map(glob::Pattern::new).collect::<Result<_, _>>()?;
@@ -35,7 +35,7 @@ impl Names {
     }
 
     /// The same, for files that are put into a directory: a matching name that leads out of it is an error.
-    pub(crate) fn into_extracted(self) -> Self {
+    pub fn into_extracted(self) -> Self {
         Self { refuses_traversal: true, ..self }
     }
 
@@ -46,7 +46,7 @@ impl Names {
 
 /// Why an initrd can't be read. Texts are those of coreos-installer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ScanError {
+pub enum ScanError {
     /// Reading fails, or it is not an archive.
     #[error("{doing}")]
     Read {
@@ -63,8 +63,8 @@ pub(crate) enum ScanError {
         /// As it is in the archive.
         name: String,
     },
-    #[error("the matching files exceed {MAX_MATCHED_BYTES} bytes together")]
-    TooLarge,
+    #[error("the matching files exceed {limit} bytes together")]
+    TooLarge { limit: u64 },
 }
 
 fn failed(doing: &'static str) -> impl FnOnce(io::Error) -> ScanError {
@@ -77,9 +77,23 @@ fn bad(text: &'static str) -> io::Error {
 
 /// Reads consecutive archives, each compressed or not, with zeros between and after them, and returns the regular files whose names
 /// match. Of files of the same name the last wins, as in the kernel.
-pub(crate) fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
+pub fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanError> {
+    scan_within(source, names, LARGE)
+}
+
+/// The most that is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Of all returned files together.
+    pub matched_bytes: u64,
+    /// Of all that was compressed; what exceeds them counts as cut off.
+    pub unpacked_bytes: u64,
+}
+
+/// [`scan`] of an untrusted initrd.
+pub(crate) fn scan_within(source: impl Read, names: &Names, bounds: Bounds) -> Result<Archive, ScanError> {
     let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
-    let mut found = Found { archive: Archive::new(), bytes: 0 };
+    let mut found = Found { archive: Archive::new(), bytes: 0, bounds };
     loop {
         source.ahead(1).map_err(failed("checking for data in initrd"))?;
         let start = source.ahead(6).map_err(failed("sniffing input"))?;
@@ -106,20 +120,25 @@ pub(crate) fn scan(source: impl Read, names: &Names) -> Result<Archive, ScanErro
 struct Found {
     archive: Archive,
     bytes: u64,
+    /// What may still be unpacked.
+    bounds: Bounds,
 }
 
 impl Found {
     /// One archive, and nothing but zeros after it in its stream.
-    fn compressed(&mut self, mut stream: impl Read, names: &Names) -> Result<(), ScanError> {
+    fn compressed(&mut self, stream: impl Read, names: &Names) -> Result<(), ScanError> {
+        let mut stream = stream.take(self.bounds.unpacked_bytes);
         self.cpio(&mut stream, names)?;
         let mut buffer = vec![0; 4096];
         loop {
             match stream.read(&mut buffer).map_err(failed("finishing reading compressed archive"))? {
-                0 => return Ok(()),
+                0 => break,
                 count if buffer[..count].iter().any(|byte| *byte != 0) => return Err(ScanError::Garbage),
                 _ => {}
             }
         }
+        self.bounds.unpacked_bytes = stream.limit();
+        Ok(())
     }
 
     /// One archive, up to its trailer.
@@ -134,8 +153,9 @@ impl Found {
             }
             if let (true, Ok(name)) = (wanted, clean) {
                 self.bytes = self.bytes.saturating_add(len);
-                if self.bytes > MAX_MATCHED_BYTES {
-                    return Err(ScanError::TooLarge);
+                let limit = self.bounds.matched_bytes;
+                if self.bytes > limit {
+                    return Err(ScanError::TooLarge { limit });
                 }
                 let mut data = Vec::new();
                 let reading = failed("reading CPIO entry contents");

@@ -10,9 +10,10 @@ mod xz;
 
 pub use compress::Compression;
 pub use read::Limits;
-pub(crate) use scan::{Names, scan};
+pub(crate) use scan::{Bounds, scan_within};
+pub use scan::{Names, NamesError, ScanError, scan};
 
-use ignition::newc;
+use kernel::newc;
 use std::collections::BTreeMap;
 use std::{fmt, io};
 
@@ -117,7 +118,7 @@ impl Archive {
     }
 
     /// Adds a member, or replaces what has its name.
-    pub(crate) fn add_member(&mut self, path: &str, member: Member) -> Result<(), ArchiveError> {
+    fn add_member(&mut self, path: &str, member: Member) -> Result<(), ArchiveError> {
         let name = clean_name(path)?;
         for parent in parents(&name) {
             if self.members.get(parent).is_some_and(|member| !matches!(member, Member::Directory { .. })) {
@@ -174,7 +175,7 @@ impl Archive {
     }
 
     /// The regular files, with mode 0600, as coreos-installer reads and writes them.
-    pub(crate) fn into_files(mut self) -> Self {
+    pub fn into_files(mut self) -> Self {
         self.members.retain(|_, member| matches!(member, Member::File { .. }));
         for member in self.members.values_mut() {
             if let Member::File { mode, .. } = member {
@@ -185,7 +186,7 @@ impl Archive {
     }
 
     /// The names of the regular files that start with `prefix` and have more behind it, in their order.
-    pub(crate) fn names_below(&self, prefix: &str) -> Vec<String> {
+    pub fn names_below(&self, prefix: &str) -> Vec<String> {
         let names = self.members().filter(|(_, member)| matches!(member, Member::File { .. })).map(|(name, _)| name);
         names.filter(|name| name.len() > prefix.len() && name.starts_with(prefix)).map(str::to_owned).collect()
     }
