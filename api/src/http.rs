@@ -96,7 +96,7 @@ fn system_roots() -> Vec<Certificate<'static>> {
         Some(roots) => {
             tracing::info!(count = roots.len(), "this container has no CA certificates: trusting the host's")
         }
-        None => tracing::warn!("this system has no CA certificates: https needs the server's CA (--cacert)"),
+        None => tracing::info!("this system has no CA certificates: https needs the server's CA (--cacert)"),
     });
     host_roots.unwrap_or_default()
 }

@@ -96,8 +96,10 @@ impl Display {
     fn named(style: Style, name: &str, is_fetched: bool) -> Self {
         let bar = || {
             let bar = ProgressBar::no_length();
-            bar.set_message(name.to_owned());
-            Self::Bar(Bar { bar, template: "", is_fetched })
+            let mut bar = Bar { bar, template: "", is_fetched };
+            bar.layout(WORDS);
+            bar.bar.set_message(name.to_owned());
+            Self::Bar(bar)
         };
         match style {
             Style::Json => {
@@ -138,11 +140,6 @@ impl Display {
         if matches!(self, Self::Json) {
             print(&Frame::Failed { error: kernel::in_full(&error.cause), disk: error.disk.to_string() });
         }
-    }
-
-    /// Whether people watch it, without a log.
-    pub(crate) fn is_bar(&self) -> bool {
-        matches!(self, Self::Bar(bar) if !bar.bar.is_hidden())
     }
 
     /// Leaves the terminal as it was, for what is said next.

@@ -36,10 +36,13 @@ impl Install {
             self.print(&plan, &plan.to_string())?;
             return Ok(if plan.is_refused() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
-        let mut display = self.display();
-        if voice == Voice::CoreosInstaller || display.is_bar() {
+        if voice == Voice::CoreosInstaller {
             say(&origin);
+        } else if self.has_bar() {
+            // The others are of a signature, which may not be needed.
+            origin.lines().take(1).for_each(say);
         }
+        let mut display = self.display();
         let result = diskwrite::install(&options, &mut |event| display.show(&event));
         if let Err(error) = &result {
             display.failed(error);

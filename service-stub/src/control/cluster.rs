@@ -4,7 +4,7 @@ use super::{
     Console, Output, Reach, Session,
     apply::infra_env_of,
     ask::confirm,
-    culprit::{culprits, reason},
+    culprit::{culprits, fitted, reason},
     display_name, download, fields, host_name, read_small, read_ssh_key,
     table::{Column, Table, short_ids},
 };
@@ -18,7 +18,7 @@ use api::endpoint::{
     REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
 };
 use serde_json::{Map, Value, json};
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 /// A larger file is not a secret or key.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
@@ -341,7 +341,8 @@ fn refusal(session: &Session, id: &str, error: ClientError) -> anyhow::Error {
         lines if lines.is_empty() => error.into(),
         lines => {
             let line = format!("cluster {} is {} and cannot be installed:", display_name(&now), at(&now, "/status"));
-            anyhow::Error::msg([vec![plain(&line)], lines].concat().join("\n"))
+            let lines = fitted(&lines, super::width(&io::stderr()));
+            anyhow::Error::msg(format!("{}\n{}", plain(&line), lines.trim_end()))
         }
     }
 }

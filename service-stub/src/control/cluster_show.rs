@@ -2,7 +2,7 @@
 
 use super::{
     Console,
-    culprit::{culprits, reason, urgent_first},
+    culprit::{culprits, fitted, reason, urgent_first},
     display_name, host_name,
     table::{Column, Table},
 };
@@ -113,8 +113,7 @@ pub(crate) fn culprits_first(
         return Ok(());
     }
     console.say(text::plain(&format!("{name} is {}:", at(record, "/status"))))?;
-    culprits.iter().try_for_each(|line| console.say(line))?;
-    console.say("")
+    console.say(fitted(culprits, console.width))
 }
 
 /// Prints all validations of a record, those that pass too.

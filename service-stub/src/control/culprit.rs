@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// More culprits than these are counted only.
 const MAX_CULPRITS: usize = 10;
+/// What a line with a reason begins with; one with a command begins with more.
+const REASON_INDENT: &str = "  ";
 /// A longer reason is cut.
 const MAX_REASON_CHARS: usize = 1000;
 /// The cluster's check that only repeats what the hosts' checks say.
@@ -105,6 +107,18 @@ pub(crate) fn of_host(host: &Value) -> Vec<String> {
     found.concat().iter().map(|line| text::plain_end(line)).collect()
 }
 
+/// The lines for a terminal: a reason that is too long goes on below, further to the right. Commands stay whole.
+pub(crate) fn fitted(lines: &[String], width: Option<usize>) -> String {
+    let fit = |line: &String| match line.strip_prefix(REASON_INDENT).filter(|rest| !rest.starts_with(' ')) {
+        Some(reason) => {
+            let hang = REASON_INDENT.len() * 2;
+            kernel::wrapped(REASON_INDENT, reason, hang, width.unwrap_or(usize::MAX))
+        }
+        None => format!("{line}\n"),
+    };
+    lines.iter().map(fit).collect()
+}
+
 /// The lines of each of a host's culprits.
 fn entries(host: &Value, logs: &impl Fn(Option<&Value>) -> Vec<String>) -> Vec<Vec<String>> {
     let name = host_name(host);
@@ -130,7 +144,7 @@ fn blocking(record: &Value) -> Vec<Validation> {
 }
 
 fn line(whose: &str, why: &str) -> String {
-    format!("  {whose}: {}", text::cut(why, MAX_REASON_CHARS))
+    format!("{REASON_INDENT}{whose}: {}", text::cut(why, MAX_REASON_CHARS))
 }
 
 /// Where to read more about a host of a cluster, or about the cluster.
@@ -160,6 +174,15 @@ mod tests {
         let checks = json!({"network": [{"id": "b", "status": "pending", "message": "wait"},
             {"id": "a", "status": "failure", "message": "No route"}]});
         json!({"requested_hostname": name, "status": "insufficient", "validations_info": checks.to_string()})
+    }
+
+    #[test]
+    fn reasons_are_broken_between_words_and_commands_are_not() {
+        let lines = ["  n1: no disk that is large enough", "    logs: landfall cluster logs rack --host n1"];
+        let lines = lines.map(str::to_owned);
+        let narrow = "  n1: no disk that\n    is large enough\n    logs: landfall cluster logs rack --host n1\n";
+        assert_eq!(fitted(&lines, Some(20)), narrow);
+        assert_eq!(fitted(&lines, None), lines.join("\n") + "\n");
     }
 
     #[test]

@@ -112,7 +112,9 @@ impl Console<'_> {
     pub fn list(&mut self, pairs: &[(&str, String)]) -> anyhow::Result<()> {
         let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-            self.say(format!("{name:<width$}  {}", text::cut(&text::plain(value), MAX_VALUE_CHARS)))?;
+            let (head, value) = (format!("{name:<width$}  "), text::cut(&text::plain(value), MAX_VALUE_CHARS));
+            let columns = self.width.unwrap_or(usize::MAX);
+            self.out.write_all(kernel::wrapped(&head, &value, width + 2, columns).as_bytes())?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Console, Reach, Session,
-    culprit::{Urgency, culprits, reason, stage, urgency, urgent_first},
+    culprit::{Urgency, culprits, fitted, reason, stage, urgency, urgent_first},
     display_name, host_name,
 };
 use crate::text::{self, at, number_at};
@@ -238,7 +238,8 @@ pub fn follow(
         false => {
             console.say(text::plain(&format!("cluster {} {how}", display_name(&last))))?;
             if code != ExitCode::SUCCESS {
-                culprits(&last).iter().try_for_each(|line| console.say(line))?;
+                let lines = fitted(&culprits(&last), console.width);
+                console.out.write_all(lines.as_bytes())?;
             }
         }
     }
