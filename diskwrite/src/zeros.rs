@@ -36,6 +36,13 @@ pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     strides.iter().all(|stride| or(stride) == 0) && or(rest) == 0
 }
 
+/// How many zeros are at the start.
+pub(crate) fn leading(bytes: &[u8]) -> usize {
+    let (strides, _) = bytes.as_chunks::<STRIDE>();
+    let whole = strides.iter().take_while(|stride| or(*stride) == 0).count() * STRIDE;
+    whole + bytes[whole..].iter().take_while(|byte| **byte == 0).count()
+}
+
 /// A fold without a way out early is what the compiler makes vector instructions of.
 fn or(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -48,6 +55,20 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
+
+    #[test]
+    fn counts_leading_zeros() {
+        assert_eq!((leading(&[]), leading(&[1])), (0, 0));
+        for len in [1, STRIDE - 1, STRIDE, STRIDE + 1, 3 * STRIDE, 3 * STRIDE + 7] {
+            let mut bytes = vec![0; len];
+            assert_eq!(leading(&bytes), len);
+            for at in [0, len / 2, len - 1] {
+                bytes.fill(0);
+                bytes[at..].fill(1);
+                assert_eq!(leading(&bytes), at);
+            }
+        }
+    }
 
     #[test]
     fn finds_runs() {

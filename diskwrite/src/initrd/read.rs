@@ -1,6 +1,7 @@
 //! Reads archives: detects each one's compression, unpacks it, walks its members. All of it is limited, as the input is untrusted.
 
 use super::{Archive, ArchiveError, Member, clean_name};
+use crate::zeros;
 use kernel::newc;
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -32,7 +33,7 @@ pub(super) fn unpack(bytes: &[u8], limits: Limits) -> Result<Archive, ArchiveErr
     let mut unpacker = Unpacker { archive: Archive::new(), limits, bytes: 0, members: 0 };
     let mut at = 0;
     loop {
-        at += zeros(&bytes[at..]);
+        at += zeros::leading(&bytes[at..]);
         let rest = &bytes[at..];
         if rest.is_empty() {
             return Ok(unpacker.archive);
@@ -84,10 +85,6 @@ fn unknown(bytes: &[u8], offset: usize) -> ArchiveError {
     ArchiveError::Format { offset, found: kernel::hex::lower(bytes.get(..6).unwrap_or(bytes)) }
 }
 
-fn zeros(bytes: &[u8]) -> usize {
-    bytes.iter().take_while(|byte| **byte == 0).count()
-}
-
 struct Unpacker {
     archive: Archive,
     limits: Limits,
@@ -124,7 +121,7 @@ impl Unpacker {
     fn content(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         let mut at = 0;
         loop {
-            at += zeros(&bytes[at..]);
+            at += zeros::leading(&bytes[at..]);
             let rest = &bytes[at..];
             match Format::detect(rest) {
                 _ if rest.is_empty() => return Ok(()),

@@ -249,7 +249,7 @@ impl<R: Read> Source<R> {
     fn skip_zeros(&mut self) -> io::Result<()> {
         loop {
             let ahead = self.ahead(1)?;
-            let zeros = ahead.iter().take_while(|byte| **byte == 0).count();
+            let zeros = crate::zeros::leading(ahead);
             let is_end = zeros < ahead.len() || ahead.is_empty();
             self.consume(zeros);
             if is_end {

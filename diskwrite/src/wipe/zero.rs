@@ -3,7 +3,7 @@
 use super::{Level, Outcome, WipeError, WipeProgress, Work};
 use crate::flight::{Failed, Flight};
 use crate::request::{Request, Work as Asked};
-use crate::{buffer::Buffer, device::Device, probe::Span};
+use crate::{buffer::Buffer, device::Device, probe::Span, zeros};
 use std::{io, os::unix::fs::FileExt};
 
 /// Discarded at once: between two pieces it can be stopped.
@@ -101,11 +101,10 @@ fn is_sample(span: Span, total_bytes: u64) -> bool {
 fn check(work: &Work<'_>, span: Span, buffer: &mut Buffer) -> Result<(), WipeError> {
     buffer.set_len(usize::try_from(span.len).unwrap_or_default());
     work.disk.file().read_exact_at(buffer, span.offset).map_err(work.io("read back", span))?;
-    match buffer.iter().position(|byte| *byte != 0) {
-        None => Ok(()),
-        Some(at) => {
-            let at = u64::try_from(at).map_err(io::Error::other).map_err(work.io("read back", span))?;
-            Err(WipeError::NotZero { device: work.device(), offset: span.offset + at })
-        }
+    let zeros = zeros::leading(buffer);
+    if zeros == buffer.len() {
+        return Ok(());
     }
+    let at = u64::try_from(zeros).map_err(io::Error::other).map_err(work.io("read back", span))?;
+    Err(WipeError::NotZero { device: work.device(), offset: span.offset + at })
 }
