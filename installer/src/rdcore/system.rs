@@ -135,12 +135,13 @@ impl System {
     }
 
     fn collect(&self, device: &Device, depth: u32, stack: &mut Vec<Device>) {
+        if stack.contains(device) {
+            return;
+        }
         if depth > 0 {
             self.below(device).iter().for_each(|below| self.collect(below, depth - 1, stack));
         }
-        if !stack.contains(device) {
-            stack.push(device.clone());
-        }
+        stack.push(device.clone());
     }
 
     /// Disks and multipath devices at the bottom.

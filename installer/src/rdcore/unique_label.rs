@@ -8,7 +8,27 @@ use kernel::disk;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
+
+/// Exists while udev handles events.
+const UDEV_QUEUE: &str = "/run/udev/queue";
+/// Until udev has heard of a change.
+const PAUSE: Duration = Duration::from_millis(200);
+/// As patient as `udevadm settle`.
+const LOOKS: u32 = 600;
+
+/// Waits until udev has made its links of partitions again: what starts next looks for them.
+fn settle(queue: &Path) {
+    for _ in 0..LOOKS {
+        thread::sleep(PAUSE);
+        if !queue.exists() {
+            return;
+        }
+    }
+    tracing::warn!("udev is still busy");
+}
 
 /// Fail unless exactly one file system has a label
 ///
@@ -34,6 +54,7 @@ impl VerifyUniqueFsLabel {
                 let _ = disk::drop_cache(&file);
                 let _ = disk::reread_partition_table(&file);
             }
+            settle(&system.path(Path::new(UDEV_QUEUE)));
         }
         verify(&system, &self.label)
     }
