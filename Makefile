@@ -44,15 +44,15 @@ setup:
 PEERS := $(CARGO_TARGET_DIR)/peers
 BENCH_PEERS := $(CARGO_TARGET_DIR)/bench-peers
 define coreos-installer
-@[ -x $(1)/bin/coreos-installer ] || { echo "peers: building coreos-installer 0.27.0"; \
+@[ -x $(1)/bin/$(3) ] || { echo "peers: building coreos-installer 0.27.0"; \
 	CARGO_PROFILE_RELEASE_DEBUG=false CARGO_TARGET_DIR=$(1)/build cargo install --quiet --locked --root $(1) \
 	--config profile.release.package.nmstate.opt-level=0 $(2) coreos-installer@0.27.0 && rm -rf $(1)/build; }
 endef
 peers: setup
-	$(call coreos-installer,$(PEERS),--config profile.release.opt-level=1)
+	$(call coreos-installer,$(PEERS),--features rdcore --config profile.release.opt-level=1,rdcore)
 
 bench-peers: setup
-	$(call coreos-installer,$(BENCH_PEERS))
+	$(call coreos-installer,$(BENCH_PEERS),,coreos-installer)
 
 binary: setup
 	.ci/release $(TARGET)

@@ -430,6 +430,9 @@ mod tests {
         let mut coreos_installer = crate::coreos_installer::command(None);
         coreos_installer.build();
         long_lines("", &mut coreos_installer, &mut found);
+        let mut rdcore = crate::rdcore::command();
+        rdcore.build();
+        long_lines("", &mut rdcore, &mut found);
         assert!(found.is_empty(), "{} lines are too long:\n{}", found.len(), found.join("\n"));
     }
 

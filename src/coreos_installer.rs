@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// The program replaced, and the version whose command line we follow.
 pub(crate) const NAME: &str = "coreos-installer";
-const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const VERSION: &str = concat!("0.27.0 (landfall ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Install CoreOS systems and prepare their images
 #[derive(Debug, Parser)]

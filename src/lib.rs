@@ -10,6 +10,7 @@ mod coreos_installer;
 #[cfg(feature = "hub")]
 mod hub;
 mod log;
+mod rdcore;
 mod shell;
 mod topics;
 
@@ -97,6 +98,8 @@ fn other_program(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<
     // Ignition's programs return an error only if standard output or error cannot be written.
     match called.to_str() {
         Some(coreos_installer::NAME) => Some(coreos_installer::main()),
+        Some(rdcore::NAME) => Some(rdcore::main()),
+        Some(installer::live_units::GENERATOR) => Some(installer::live_units::generator()),
         Some("ignition-validate") => {
             Some(ignition::cli::ignition_validate(env::args_os()).unwrap_or(ExitCode::FAILURE))
         }

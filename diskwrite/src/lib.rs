@@ -52,9 +52,9 @@ mod zeros;
 #[cfg(test)]
 mod fake_disk;
 
-pub use boot::BootError;
 pub use boot::console::{ConsoleError, console_hint};
-pub use boot::kargs::EntryError;
+pub use boot::kargs::{EntryError, KargEdits};
+pub use boot::{BootError, edit_last_entry};
 pub use copy::{Copy, CopyError, Signature, signature};
 pub use decode::{DecodeError, Format};
 pub use disk::{DiskError, Geometry};
@@ -68,7 +68,7 @@ pub use image::ImageError;
 pub use in_use::Use;
 pub use install::{DiskState, Failure, InstallError, Installed, install};
 pub use layout::{Layout, LayoutPartition, ReadLayoutError, open_layout};
-pub use mount::MountError;
+pub use mount::{MountError, enter_device};
 pub use options::{Changes, InstallOptions, NetworkPlace, Retries, Source};
 pub use partitions::PartitionError;
 pub use plan::{Fate, OldPartition, PLAN_SCHEMA, Plan, Step, plan};

@@ -39,14 +39,12 @@ pub enum MountError {
     #[error("cannot prepare a private mount: {step} failed")]
     Prepare { step: &'static str, source: io::Error },
     /// Not a file system that can be mounted.
-    #[error("cannot mount {} as ext4 ({ext4}) or as xfs ({xfs})", device.display())]
+    #[error("cannot mount {} as {}", device.display(), reasons(tries))]
     Mount {
         /// Partition or loop device.
         device: PathBuf,
-        /// Why not as ext4.
-        ext4: Errno,
-        /// Why not as xfs.
-        xfs: Errno,
+        /// As what, and why not.
+        tries: Vec<(&'static str, Errno)>,
     },
     /// What was written may not be on the disk.
     #[error("cannot unmount {}", device.display())]
@@ -58,6 +56,10 @@ pub enum MountError {
     /// The thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+}
+
+fn reasons(tries: &[(&'static str, Errno)]) -> String {
+    tries.iter().map(|(kind, why)| format!("{kind} ({why})")).collect::<Vec<_>>().join(" or as ")
 }
 
 /// A block device for one partition.
@@ -96,13 +98,25 @@ impl PartitionDevice {
         &self,
         inside: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<Result<T, E>, MountError> {
-        thread::scope(|scope| {
-            let run = || enter(&self.path, inside);
-            let thread =
-                thread::Builder::new().name("boot".into()).spawn_scoped(scope, run).map_err(MountError::Thread)?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        enter_device(&self.path, &["ext4", "xfs"], inside)
     }
+}
+
+/// Mounts the device as the first of these kinds that it is, runs `inside` with the file system as `/`, and unmounts it again.
+///
+/// # Errors
+///
+/// It can't be mounted or unmounted.
+pub fn enter_device<T: Send, E: Send>(
+    device: &Path,
+    kinds: &[&'static str],
+    inside: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<Result<T, E>, MountError> {
+    thread::scope(|scope| {
+        let run = || enter(device, kinds, inside);
+        let thread = thread::Builder::new().name("boot".into()).spawn_scoped(scope, run).map_err(MountError::Thread)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Result<T, MountError> {
@@ -110,7 +124,11 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 }
 
 /// Runs in its own thread, which ends afterwards: namespace and root directory are the thread's.
-fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
+fn enter<T, E>(
+    device: &Path,
+    kinds: &[&'static str],
+    inside: impl FnOnce() -> Result<T, E>,
+) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
     // To go back to, which needs no right to read it. With musl, std's OpenOptions drop this flag.
     let path_only = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -118,9 +136,7 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
     let dir = mount_point()?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mount_as = |kind: &str| while_busy(|| mounts.mount(device, dir.path(), kind, flags));
-    if let Err(ext4) = mount_as("ext4") {
-        mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
-    }
+    mount_as_one(device, kinds, mount_as)?;
     let result = step("entering it", chroot(dir.path())).and_then(|()| {
         let result = step("entering it", std::env::set_current_dir("/")).map(|()| inside());
         step("leaving it", fchdir(&outside).and_then(|()| chroot(".")))?;
@@ -128,6 +144,22 @@ fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<R
     });
     unmount(&mounts, dir.path()).map_err(|source| MountError::Unmount { device: device.to_owned(), source })?;
     result
+}
+
+/// Mounts as the first of these kinds that it is.
+pub(crate) fn mount_as_one(
+    device: &Path,
+    kinds: &[&'static str],
+    mount_as: impl Fn(&str) -> Result<(), Errno>,
+) -> Result<(), MountError> {
+    let mut tries = Vec::new();
+    for kind in kinds {
+        match mount_as(kind) {
+            Ok(()) => return Ok(()),
+            Err(why) => tries.push((*kind, why)),
+        }
+    }
+    Err(MountError::Mount { device: device.to_owned(), tries })
 }
 
 pub(crate) fn unmount(mounts: &PrivateMounts, dir: &Path) -> io::Result<()> {

@@ -72,7 +72,11 @@ pub(crate) fn prepare(options: &InstallOptions) -> Result<BootConfig, OptionsErr
         platform: options.platform.clone().filter(|platform| platform != METAL),
         consoles,
         firstboot_args: options.firstboot_args.clone(),
-        kargs: KargEdits { delete: changes.delete_kargs.clone(), append: changes.append_kargs.clone(), platform: None },
+        kargs: KargEdits {
+            delete: changes.delete_kargs.clone(),
+            append: changes.append_kargs.clone(),
+            ..KargEdits::default()
+        },
         network: changes.network_dir.as_deref().map(|dir| network(dir, options.network_place)).transpose()?,
     })
 }

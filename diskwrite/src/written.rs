@@ -5,7 +5,7 @@ use crate::LayoutError;
 use crate::disk::{Disk, DiskError};
 use crate::gpt::{self, Partition};
 use crate::layout::{Layout, ReadLayoutError};
-use crate::mount::{MountError, PartitionDevice, unmount};
+use crate::mount::{MountError, PartitionDevice, mount_as_one, unmount};
 use assist::PrivateMounts;
 use nix::mount::MsFlags;
 use std::{
@@ -148,9 +148,7 @@ fn in_private<T>(devices: &[(PartitionDevice, &Path)], inside: impl FnOnce() -> 
     for (device, at) in devices {
         result = fs::create_dir_all(at).map_err(failed("making a directory")).and_then(|()| {
             let mount_as = |kind: &str| mounts.mount(device.path(), at, kind, MsFlags::empty());
-            mount_as("xfs").or_else(|xfs| {
-                mount_as("ext4").map_err(|ext4| MountError::Mount { device: device.path().to_owned(), ext4, xfs })
-            })
+            mount_as_one(device.path(), &["xfs", "ext4"], mount_as)
         });
         if result.is_err() {
             break;

@@ -12,7 +12,7 @@ pub mod cli;
 mod customize;
 pub mod embed;
 pub mod image_cli;
-
+mod installer_files;
 pub mod iso9660;
 pub mod kargs;
 pub mod miniso;

@@ -3,6 +3,7 @@
 use crate::bake::OverlayOptions;
 use crate::bake::content::Content;
 use crate::initrd::{Archive, Compression, Member};
+use crate::installer_files;
 use crate::oci::{self, Hashed};
 use crate::output::{Output, Unfinished, stdout};
 use anyhow::{Context, bail};
@@ -41,6 +42,9 @@ pub(crate) struct Overlay {
     /// New file or directory, which must not exist; - is standard output
     #[arg(short, long, value_name = "path")]
     output: std::path::PathBuf,
+    /// Add the name, units, generator and dracut module (rdcore) of coreos-installer, for images without its package
+    #[arg(long)]
+    coreos_installer: bool,
     #[command(flatten)]
     overlay: OverlayOptions,
 }
@@ -63,28 +67,35 @@ enum Format {
 
 impl Overlay {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let Self { format, output, overlay } = self;
+        let Self { format, output, coreos_installer, overlay } = self;
         let content = overlay.read(None)?;
+        let mut root = content.root()?;
+        if coreos_installer {
+            if format == Format::Ignition {
+                bail!("--coreos-installer is for an image in the making: a config comes too late for its generator");
+            }
+            installer_files::add(&mut root)?;
+        }
         match format {
-            Format::Directory => directory(&content.root()?, &output),
+            Format::Directory => directory(&root, &output),
             Format::Containerfile => {
                 DirBuilder::new().create(&output).with_context(|| format!("creating {}", output.display()))?;
                 let path = output.join("Containerfile");
                 fs::write(&path, CONTAINERFILE).with_context(|| format!("writing {}", path.display()))?;
-                directory(&content.root()?, &output.join("overlay"))
+                directory(&root, &output.join("overlay"))
             }
-            _ => file(format, &content, &output),
+            _ => file(format, &content, &root, &output),
         }
     }
 }
 
-fn file(format: Format, content: &Content, output: &Path) -> anyhow::Result<()> {
+fn file(format: Format, content: &Content, root: &Archive, output: &Path) -> anyhow::Result<()> {
     let bytes = match format {
-        Format::Cpio => content.root()?.pack(Compression::None)?,
-        Format::Tar => tar(&content.root()?, Vec::new())?,
+        Format::Cpio => root.pack(Compression::None)?,
+        Format::Tar => tar(root, Vec::new())?,
         Format::OciLayer => {
             let packed = Hashed::new(GzEncoder::new(Hashed::new(Vec::new()), flate2::Compression::best()));
-            let plain = tar(&content.root()?, packed)?;
+            let plain = tar(root, packed)?;
             let (packed, diff_id) = plain.finish();
             let (bytes, digest) = packed.finish().context("compressing")?.finish();
             let line = format!("digest sha256:{digest} diff_id sha256:{diff_id}");
@@ -165,19 +176,42 @@ mod tests {
     use clap::Parser;
     use std::collections::BTreeMap;
 
-    #[derive(Parser)]
+    #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
         overlay: Overlay,
     }
 
     fn run(directory: &Path, format: &str) -> std::path::PathBuf {
-        let (program, out) = (directory.join("program"), directory.join(format));
+        let out = directory.join(format);
+        run_with(directory, format, &out, &[]).unwrap();
+        out
+    }
+
+    fn run_with(directory: &Path, format: &str, out: &Path, more: &[&str]) -> anyhow::Result<()> {
+        let program = directory.join("program");
         fs::write(&program, sample(1, 62)).unwrap();
         let words = ["overlay", "--format", format, "-o", out.to_str().unwrap(), "--binary", program.to_str().unwrap()];
-        let line = Line::try_parse_from(words).map_err(|error| error.to_string());
-        line.ok().unwrap().overlay.run().unwrap();
-        out
+        let line = Line::try_parse_from([&words, more].concat()).map_err(|error| error.to_string());
+        line.unwrap().overlay.run()
+    }
+
+    #[test]
+    fn an_image_without_coreos_installer_gets_what_its_package_had() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("out");
+        run_with(directory.path(), "directory", &out, &["--coreos-installer"]).unwrap();
+        let tree = of_directory(&out);
+        let expected = of_directory(&Path::new(env!("CARGO_MANIFEST_DIR")).join("coreos-installer"));
+        assert!(expected.contains_key("usr/lib/systemd/system/coreos-installer-post.target"));
+        for (path, content) in expected {
+            assert_eq!(tree.get(&path), Some(&content), "{path}");
+        }
+        for link in ["usr/bin/coreos-installer", "usr/lib/systemd/system-generators/coreos-installer-generator"] {
+            assert_eq!(fs::read(out.join(link)).unwrap(), sample(1, 62), "{link}");
+        }
+        let config = directory.path().join("x.ign");
+        assert!(run_with(directory.path(), "ignition", &config, &["--coreos-installer"]).is_err() && !config.exists());
     }
 
     /// Path, mode, and content or target.

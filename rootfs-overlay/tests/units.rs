@@ -113,3 +113,36 @@ fn all_units_are_enabled_by_link_and_by_preset() {
         assert!(preset.lines().any(|line| line == format!("enable {unit}")), "{unit} in {preset}");
     }
 }
+
+/// The units of an installation, and the file of tmpfiles.d(5) that one of them reads.
+const INSTALLATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/coreos-installer/usr");
+
+#[test]
+fn systemd_understands_the_units_of_an_installation() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = std::env::current_exe().unwrap();
+    let mut units = Vec::new();
+    for entry in fs::read_dir(Path::new(INSTALLATION).join("lib/systemd/system")).unwrap() {
+        let from = entry.unwrap().path();
+        let path = dir.path().join(from.file_name().unwrap());
+        let text = fs::read_to_string(&from).unwrap();
+        fs::write(&path, text.replace("/usr/bin/coreos-installer", here.to_str().unwrap())).unwrap();
+        units.push(path);
+    }
+    assert_eq!(units.len(), 7);
+    for unit in units {
+        assert_eq!(verify(&unit), "", "{}", unit.display());
+    }
+}
+
+#[test]
+fn arrays_and_volumes_stay_down_during_an_installation() {
+    let root = testkit::tree::Tree::new(&[("etc/lvm/lvm.conf", "# x\n")]);
+    let rules = fs::File::open(Path::new(INSTALLATION).join("share/coreos-installer/no-activation.conf")).unwrap();
+    let option = format!("--root={}", root.path().display());
+    let made = Command::new("systemd-tmpfiles").args([&option, "--create", "-"]).stdin(rules).output().unwrap();
+    assert!(made.status.success() && made.stderr.is_empty(), "{made:?}");
+    let text = |path: &str| fs::read_to_string(root.path().join(path)).unwrap();
+    assert_eq!(text("etc/mdadm.conf.d/coreos-installer.conf"), "AUTO -all\n");
+    assert_eq!(text("etc/lvm/lvm.conf"), "# x\n\ndevices {\n\tfilter = [ \"r|.*|\" ]\n}\n");
+}

@@ -32,7 +32,7 @@ fn makes_all_changes() {
     let root = dir.path();
     let config = BootConfig {
         ignition: ignition(None),
-        kargs: KargEdits { delete: vec!["x".into()], append: vec!["y=1".into()], platform: None },
+        kargs: KargEdits { delete: vec!["x".into()], append: vec!["y=1".into()], ..KargEdits::default() },
         network: Some(Network {
             directory: "/nm".into(),
             files: vec![NetworkFile {
@@ -135,7 +135,7 @@ fn consoles_take_the_place_of_the_platforms() {
     let dir = full_boot();
     fs::write(dir.path().join("grub2/console.cfg"), grub("")).unwrap();
     let config = BootConfig {
-        kargs: KargEdits { delete: vec!["console=tty0".into()], append: vec!["z".into()], platform: None },
+        kargs: KargEdits { delete: vec!["console=tty0".into()], append: vec!["z".into()], ..KargEdits::default() },
         ..platform("qemu", &["tty0", "ttyS0,115200"])
     };
     configure(dir.path(), &config).unwrap();

@@ -8,9 +8,11 @@ const METAL: &str = " ignition.platform.id=metal ";
 
 /// What to do to an entry's kernel arguments: first all deletions, then the additions in order, then the platform.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KargEdits {
+pub struct KargEdits {
     pub delete: Vec<String>,
     pub append: Vec<String>,
+    /// Appended after the others, unless an equal one is there by then.
+    pub append_if_missing: Vec<String>,
     /// Takes the place of `metal`.
     pub platform: Option<String>,
 }
@@ -29,42 +31,58 @@ pub enum EntryError {
     NoPlatform,
 }
 
-/// The entry with edited kernel arguments; blanks at the ends of lines go.
-pub(crate) fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, EntryError> {
+/// The entry with kernel arguments as `edit` makes them; blanks at the ends of lines go. None if `edit` leaves them as they are.
+pub(crate) fn edit_entry(
+    entry: &str,
+    edit: impl FnOnce(&str) -> Result<Option<String>, EntryError>,
+) -> Result<Option<String>, EntryError> {
     let mut found = entry.lines().filter_map(|line| line.strip_prefix(OPTIONS));
-    let args = edit_args(found.next().ok_or(EntryError::NoOptions)?, edits)?;
+    let args = found.next().ok_or(EntryError::NoOptions)?.trim();
     if found.next().is_some() {
         return Err(EntryError::ManyOptions);
     }
+    let Some(args) = edit(args)? else { return Ok(None) };
     let edited = |line: &str| match line.starts_with(OPTIONS) {
         true => format!("{OPTIONS}{args}\n"),
         false => format!("{}\n", line.trim_end()),
     };
-    Ok(entry.lines().map(edited).collect())
+    Ok(Some(entry.lines().map(edited).collect()))
 }
 
-/// Arguments are compared as text between blanks, so that one which itself holds a blank can be deleted. Repeated ones
-/// all go, neighbours too.
-fn edit_args(args: &str, edits: &KargEdits) -> Result<String, EntryError> {
-    let mut args = format!(" {} ", args.trim());
-    for karg in &edits.delete {
-        let wanted = format!(" {} ", karg.trim());
-        // Neighbours share a blank and take another round each; every round makes the text shorter.
-        while !karg.trim().is_empty() && args.contains(&wanted) {
-            args = args.replace(&wanted, " ");
+impl KargEdits {
+    /// The arguments after all edits. They are compared as text between blanks, so that one which itself holds a blank can be deleted.
+    /// Repeated ones all go, neighbours too.
+    ///
+    /// # Errors
+    ///
+    /// A platform is to take the place of `metal`, which is not among them.
+    pub fn apply(&self, args: &str) -> Result<String, EntryError> {
+        let mut args = format!(" {} ", args.trim());
+        for karg in &self.delete {
+            let wanted = format!(" {} ", karg.trim());
+            // Neighbours share a blank and take another round each; every round makes the text shorter.
+            while !karg.trim().is_empty() && args.contains(&wanted) {
+                args = args.replace(&wanted, " ");
+            }
         }
-    }
-    for karg in &edits.append {
-        args.push_str(karg.trim());
-        args.push(' ');
-    }
-    if let Some(platform) = &edits.platform {
-        if !args.contains(METAL) {
-            return Err(EntryError::NoPlatform);
+        for karg in &self.append {
+            args.push_str(karg.trim());
+            args.push(' ');
         }
-        args = args.replace(METAL, &format!(" {PLATFORM}{platform} "));
+        for karg in &self.append_if_missing {
+            let wanted = format!(" {} ", karg.trim());
+            if !args.contains(&wanted) {
+                args.push_str(wanted.trim_start());
+            }
+        }
+        if let Some(platform) = &self.platform {
+            if !args.contains(METAL) {
+                return Err(EntryError::NoPlatform);
+            }
+            args = args.replace(METAL, &format!(" {PLATFORM}{platform} "));
+        }
+        Ok(args.trim().to_owned())
     }
-    Ok(args.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -74,7 +92,31 @@ mod tests {
 
     fn edits(delete: &[&str], append: &[&str]) -> KargEdits {
         let owned = |list: &[&str]| list.iter().map(|karg| (*karg).to_owned()).collect();
-        KargEdits { delete: owned(delete), append: owned(append), platform: None }
+        KargEdits { delete: owned(delete), append: owned(append), ..KargEdits::default() }
+    }
+
+    fn edit_entry(entry: &str, edits: &KargEdits) -> Result<String, EntryError> {
+        let edited = super::edit_entry(entry, |args| edits.apply(args).map(Some));
+        edited.map(|entry| entry.unwrap())
+    }
+
+    #[test]
+    fn a_missing_argument_is_appended_once() {
+        let missing = |list: &[&str]| KargEdits {
+            append_if_missing: list.iter().map(|karg| (*karg).to_owned()).collect(),
+            ..edits(&["gone"], &["new"])
+        };
+        assert_eq!(missing(&["a", "gone", "new", " c ", "c"]).apply("a gone b").unwrap(), "a b new gone c");
+        assert_eq!(missing(&["a"]).apply("ab").unwrap(), "ab new a");
+    }
+
+    #[test]
+    fn an_entry_that_is_left_as_it_is_is_not_rewritten() {
+        let untouched = super::edit_entry("options  a b \n", |args| {
+            assert_eq!(args, "a b");
+            Ok(None)
+        });
+        assert_eq!(untouched, Ok(None));
     }
 
     #[test]
@@ -92,7 +134,7 @@ mod tests {
             ("a  b", edits(&[""], &[]), "a  b"),
         ];
         for (args, edits, expected) in table {
-            assert_eq!(edit_args(args, &edits).unwrap(), expected, "{args} {edits:?}");
+            assert_eq!(edits.apply(args).unwrap(), expected, "{args} {edits:?}");
         }
     }
 
@@ -109,7 +151,7 @@ mod tests {
 
     #[test]
     fn platform_takes_the_place_of_metal() {
-        let platform = |args: &str| edit_args(args, &KargEdits { platform: Some("qemu".into()), ..Default::default() });
+        let platform = |args: &str| KargEdits { platform: Some("qemu".into()), ..Default::default() }.apply(args);
         assert_eq!(platform("a ignition.platform.id=metal b").unwrap(), "a ignition.platform.id=qemu b");
         assert_eq!(platform("ignition.platform.id=metal").unwrap(), "ignition.platform.id=qemu");
         for args in ["", "ignition.platform.id=qemu", "ignition.platform.id=metal2", "x.ignition.platform.id=metal"] {
@@ -135,7 +177,7 @@ mod tests {
     proptest! {
         #[test]
         fn deleted_words_are_gone_and_others_stay(words in prop::collection::vec("[abc=]{1,3}", 0..12), gone in "[abc=]{1,3}") {
-            let edited = edit_args(&words.join(" "), &edits(&[&gone], &["end"])).unwrap();
+            let edited = edits(&[&gone], &["end"]).apply(&words.join(" ")).unwrap();
             let mut expected: Vec<_> = words.iter().filter(|word| **word != gone).cloned().collect();
             expected.push("end".into());
             prop_assert_eq!(edited.split(' ').collect::<Vec<_>>(), expected);

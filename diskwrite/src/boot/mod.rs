@@ -124,7 +124,8 @@ pub(crate) fn configure(root: &Path, config: &BootConfig, done: &mut Vec<Event>)
     };
     let edits = karg_edits(config, &platforms);
     if !edits.is_empty() {
-        edit_last_entry(root, &edits)?;
+        let all = |args: &str| edits.iter().try_fold(args.to_owned(), |args, edits| edits.apply(&args)).map(Some);
+        edit_last_entry(root, all)?;
     }
     if let Some(args) = &config.firstboot_args {
         append_firstboot_args(root, args)?;
@@ -222,12 +223,21 @@ fn rewrite(path: &Path, text: &str) -> Result<(), BootError> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write", path))
 }
 
-fn edit_last_entry(root: &Path, edits: &[KargEdits]) -> Result<(), BootError> {
-    let (path, mut text) = last_entry(root)?;
-    for edits in edits {
-        text = edit_entry(&text, edits).map_err(|source| BootError::Entry { path: path.clone(), source })?;
+/// Edits the kernel arguments of the last entry below `root`, unless `edit` leaves them as they are. Returns whether it did.
+///
+/// # Errors
+///
+/// There is no entry, or it can't be understood or written.
+pub fn edit_last_entry(
+    root: &Path,
+    edit: impl FnOnce(&str) -> Result<Option<String>, EntryError>,
+) -> Result<bool, BootError> {
+    let (path, text) = last_entry(root)?;
+    match edit_entry(&text, edit) {
+        Ok(Some(text)) => rewrite(&path, &text).map(|()| true),
+        Ok(None) => Ok(false),
+        Err(source) => Err(BootError::Entry { path, source }),
     }
-    rewrite(&path, &text)
 }
 
 /// The last entry by name, and its text: ostree sorts the newest last, and a fresh image has one.

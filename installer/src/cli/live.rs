@@ -89,6 +89,15 @@ pub(super) fn forget(root: &Path) {
     }
 }
 
+/// The value of the last of the kernel's arguments with this name.
+pub(crate) fn live_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    value(&split(line), name)
+}
+
+fn split(line: &str) -> Vec<&str> {
+    line.lines().next().unwrap_or_default().split(' ').filter(|argument| !argument.is_empty()).collect()
+}
+
 /// The regular files in `dir`, by name; none if it is missing.
 fn files(dir: &Path) -> Result<Vec<String>, LiveError> {
     let failed = |source| LiveError::Read { path: dir.to_owned(), source };
@@ -114,7 +123,7 @@ fn files(dir: &Path) -> Result<Vec<String>, LiveError> {
 
 /// None where nothing names a disk; a config file is believed to.
 fn from_arguments(files: Vec<String>, line: &str) -> Option<Vec<String>> {
-    let arguments: Vec<&str> = line.lines().next().unwrap_or_default().split(' ').filter(|a| !a.is_empty()).collect();
+    let arguments = split(line);
     let mut words: Vec<_> = files.iter().flat_map(|file| option("config-file", file)).collect();
     if let Some(url) = value(&arguments, "coreos.inst.ignition_url").filter(|url| *url != "skip") {
         words.extend(option("ignition-url", url));

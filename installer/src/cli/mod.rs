@@ -14,6 +14,7 @@ use clap::{Args, FromArgMatches};
 use config::InstallConfig;
 use diskwrite::InstallError;
 use kernel::Cancel;
+pub(crate) use live::live_value;
 use role::RoleArgs;
 use serde::Serialize;
 use std::{
