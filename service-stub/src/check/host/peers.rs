@@ -19,7 +19,10 @@ pub(super) fn belongs_to_majority_group(context: &Context) -> Option<Verdict> {
     }
     let Shared { groups, machine_networks, group_minimum, hosts, .. } = context.shared;
     let id = context.record.host.id;
-    let routed = context.user_managed() || context.user_balanced() || machine_networks.is_empty();
+    let routed = context.user_managed() || context.user_balanced();
+    if !routed && machine_networks.is_empty() {
+        return pending("The machine network is not defined yet");
+    }
     let member = if routed {
         let families = families(context);
         let reached = groups.l3_connected_addresses.get(&id).map(Vec::as_slice).unwrap_or_default();
