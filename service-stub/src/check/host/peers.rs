@@ -1,6 +1,6 @@
 //! What hosts see of each other.
 
-use super::context::{Context, Shared, pending, success, verdict};
+use super::context::{Context, Shared, no_network, pending, success, verdict};
 use crate::check::{
     Verdict,
     reach::{Reach, Seen},
@@ -21,7 +21,7 @@ pub(super) fn belongs_to_majority_group(context: &Context) -> Option<Verdict> {
     let id = context.record.host.id;
     let routed = context.user_managed() || context.user_balanced();
     if !routed && machine_networks.is_empty() {
-        return pending("The machine network is not defined yet");
+        return no_network();
     }
     let member = if routed {
         let families = families(context);
