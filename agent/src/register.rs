@@ -193,6 +193,8 @@ mod tests {
         for status in [400, 405, 410, 418, 500, 501, 502, 503] {
             assert_eq!(verdict(&error(status)), Verdict::Soon, "{status}");
         }
+        let pace = crate::settings::Pace::default();
+        assert_eq!((pace.interval.as_secs(), pace.refused.as_secs()), (60, 300), "the refused ask rarely");
     }
 
     #[test]

@@ -230,4 +230,29 @@ mod tests {
             assert_eq!(serde_json::to_value(role.parse::<HostRole>().unwrap()).unwrap(), role);
         }
     }
+
+    #[test]
+    fn each_role_passes_its_stages_in_order() {
+        let (begin, written) = ("Starting installation, Installing", "Writing image to disk");
+        let copied = format!("{written}, Copying registry data to disk");
+        let waits = "Waiting for control plane, Waiting for bootkube, Waiting for controller";
+        let end = "Configuring, Joined, Done";
+        for (role, bootstrap, single_node, expected) in [
+            (HostRole::Master, false, false, format!("{begin}, {copied}, Rebooting, {end}")),
+            (HostRole::Arbiter, false, false, format!("{begin}, {copied}, Rebooting, {end}")),
+            (HostRole::Master, true, false, format!("{begin}, {copied}, {waits}, Rebooting, {end}")),
+            (
+                HostRole::Worker,
+                false,
+                false,
+                format!("{begin}, {written}, Waiting for control plane, Rebooting, Waiting for ignition, {end}"),
+            ),
+            (HostRole::Master, true, true, format!("{begin}, Waiting for bootkube, {copied}, Rebooting, Joined, Done")),
+            (HostRole::AutoAssign, false, false, String::new()),
+        ] {
+            let stages = StageList::for_role(role, bootstrap, single_node).stages();
+            let names: Vec<&str> = stages.iter().map(HostStage::as_str).collect();
+            assert_eq!(names.join(", "), expected);
+        }
+    }
 }

@@ -110,6 +110,7 @@ fn a_master_is_installed_and_every_stage_reported() {
     let ids: Vec<_> = requests.iter().map(|r| r.header("X-Request-Id").unwrap()).collect();
     assert!(ids.iter().enumerate().all(|(i, id)| !ids[..i].contains(id)), "one id an operation: {ids:?}");
     assert!(requests.iter().all(|r| r.header("X-Secret-Key") == Some("t0ken")));
+    assert!(requests.iter().all(|r| r.header("Discovery_agent_version").is_none()), "an agent's alone");
 
     let Some(wire) = wire() else { return };
     let theirs = |name: &str| Exchange::read(&wire.join("sno-install").join(name));

@@ -131,3 +131,42 @@ fn unknown_records_and_identifiers() {
         "Cluster name format is not valid: 'Not A Name'. Name must start and end with either a letter or number and consist of lower-case letters, numbers, and hyphens. Subdomains in cluster names are only valid with none platform.",
     );
 }
+
+#[test]
+fn what_a_clusters_state_and_this_service_do_not_allow() {
+    let world = World::new();
+    let id = world.cluster(json!({}))["id"].as_str().unwrap().to_owned();
+    let path = |more: &str| format!("/v2/clusters/{id}/{more}");
+    refused(
+        "an unknown field of install-config",
+        &world.running.json("PATCH", &path("install-config"), &json!(r#"{"zzz": 1}"#)),
+        400,
+        Form::Application,
+        "json: unknown field \"zzz\"",
+    );
+    world.running.monitor();
+    refused(
+        "progress of a cluster that is not installing",
+        &world.running.json("PUT", &path("progress"), &json!({"finalizing_stage": "Waiting for cluster operators"})),
+        400,
+        Form::Application,
+        "cluster is pending-for-input, not in one of allowed statuses: [installing finalizing installing-pending-user-action]",
+    );
+    for file in ["credentials-presigned?file_name=kubeconfig", "files-presigned?file_name=bootstrap.ign"] {
+        refused(
+            "a presigned URL of a file that is on disk",
+            &world.running.get(&format!("{API}{}", path(&format!("downloads/{file}")))),
+            400,
+            Form::Application,
+            "Failed to generate presigned URL: invalid backend",
+        );
+    }
+    let file = format!("{API}{}", path("downloads/files?file_name=bootstrap.ign"));
+    refused(
+        "a file as JSON",
+        &world.running.request("GET", &file, &[("accept", "application/json")], b""),
+        400,
+        Form::Request,
+        "unsupported media type requested, only [application/octet-stream] are available",
+    );
+}

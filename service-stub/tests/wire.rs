@@ -2,6 +2,8 @@
 //! purpose, the reason stands in a table of the test.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
+#[path = "wire/agents.rs"]
+mod agents;
 mod common;
 #[path = "wire/compare.rs"]
 mod compare;

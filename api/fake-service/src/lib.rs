@@ -8,6 +8,7 @@ mod answer;
 mod check;
 mod description;
 mod http;
+mod pace;
 pub mod recorded;
 
 pub use answer::{Answer, Reply};
@@ -15,6 +16,7 @@ pub use http::Request;
 
 use answer::Turns;
 use description::Description;
+use pace::Pace;
 use std::{
     io::{BufReader, Write},
     net::{TcpListener, TcpStream},
@@ -40,6 +42,7 @@ pub struct Service {
     changed: Condvar,
     violations: Mutex<Vec<String>>,
     turns: Mutex<Turns>,
+    pace: Mutex<Pace>,
 }
 
 /// A panic in a test must not hide behind another.
@@ -57,6 +60,7 @@ impl Service {
             changed: Condvar::new(),
             violations: Mutex::default(),
             turns: Mutex::default(),
+            pace: Mutex::default(),
         }
     }
 
@@ -64,7 +68,12 @@ impl Service {
     pub fn respond(&self, request: Request) -> Reply {
         let checked = check::check(&request, &self.description);
         let reply = match checked {
-            Ok(()) => self.answer(&request),
+            Ok(()) => {
+                if let Err(haste) = lock(&self.pace).check(&request) {
+                    self.note(&request, &haste);
+                }
+                self.answer(&request)
+            }
             Err(refusal) => {
                 self.note(&request, &refusal.message);
                 refusal.reply()

@@ -50,6 +50,7 @@ fn what_the_real_service_refuses_is_refused_and_noted() {
     let instructions = format!("{PATH}/{HOST}/instructions");
     let (bad_time, no_name) = (format!("{instructions}?timestamp=now"), format!("{instructions}?time=1"));
     let file = "/api/assisted-install/v2/clusters/aaaaaaaa-0000-0000-0000-000000000001/downloads/files";
+    let plural = format!("{PATH}/{HOST}/downloads/ignition");
     let rows: Vec<Row> = vec![
         ("POST", PATH, &[("Accept", "text/html")], &register, 400, "only [application/json] are available"),
         ("POST", PATH, &[("Accept", "")], &register, 400, "says what it accepts"),
@@ -68,6 +69,8 @@ fn what_the_real_service_refuses_is_refused_and_noted() {
         ("GET", &no_name, &[], "", 400, "time in query is unknown"),
         ("GET", file, &[("Accept", "application/octet-stream")], "", 400, "file_name in query is required"),
         ("POST", &instructions, &[], "{\"step_type\":\"x\"}", 400, "step_type in body"),
+        ("POST", &instructions, &[], "{\"command\":\"x\"}", 400, "json: unknown field \"command\""),
+        ("GET", &plural, &[("Accept", "application/octet-stream")], "", 404, "downloads/ignition was not found"),
     ];
     for (method, path, headers, body, status, message) in &rows {
         let (given, text) = status_and_message(&service.respond(request(method, path, headers, body)));
@@ -77,6 +80,22 @@ fn what_the_real_service_refuses_is_refused_and_noted() {
     let taken = service.respond(request("POST", PATH, &[], &register));
     assert_eq!(status_and_message(&taken).0, 201);
     assert_eq!(service.take_violations(), Vec::<String>::new());
+}
+
+#[test]
+fn percentages_that_advance_too_little_are_noted() {
+    let service = Service::new(|_| Answer::Done);
+    let path = format!("{PATH}/{HOST}/progress");
+    let report = |stage: &str, info: &str| {
+        let body = json!({"current_stage": stage, "progress_info": info}).to_string();
+        service.respond(request("PUT", &path, &[], &body));
+        service.take_violations().len()
+    };
+    for (info, noted) in [("7%", 0), ("7%", 0), ("11%", 1), ("16%", 0), ("98%", 0), ("100%", 0)] {
+        assert_eq!(report("Writing image to disk", info), noted, "{info}");
+    }
+    assert_eq!(report("Rebooting", ""), 0);
+    assert_eq!(report("Writing image to disk", "5%"), 0, "another installation");
 }
 
 #[test]

@@ -542,10 +542,15 @@ fn a_request_says_what_a_day_2_host_needs_and_no_more() {
     let asked = |world: &World| serde_json::to_value(steps::install_request(&world.situation()).unwrap()).unwrap();
     let mut world = World::new();
     let day1 = asked(&world);
-    assert_eq!((&day1["mco_image"], &day1["openshift_version"]), (&json!("r.io/mco:1"), &json!("4.22.9")));
-    assert_eq!(day1["must_gather_image"], "r.io/mg:1");
-    assert_eq!((&day1["service_ips"], &day1["disks_to_format"]), (&Value::Null, &json!([])));
-    assert!(day1.get("proxy").is_none() && day1.get("skip_installation_disk_cleanup").is_none());
+    let expected = json!({
+        "boot_device": "/dev/null", "check_cvo": false, "cluster_id": "0a59ef14-c313-44bb-9966-0663282aeadf",
+        "control_plane_count": 3, "controller_image": world.settings.controller_image, "disks_to_format": [],
+        "host_id": HOST, "infra_env_id": "2b110a48-f0aa-44f5-b427-75cc89477064",
+        "installer_args": r#"["--append-karg","ip=52-54-00-aa-13-00:dhcp"]"#,
+        "installer_image": world.settings.installer_image, "mco_image": "r.io/mco:1", "must_gather_image": "r.io/mg:1",
+        "notify_num_reboots": true, "openshift_version": "4.22.9", "role": "master", "service_ips": null,
+    });
+    assert_eq!(day1, expected);
     world.cluster.settings.insert("http_proxy".into(), "http://p:3128".into());
     world.cluster.settings.insert("no_proxy".into(), ".corp".into());
     let no_proxy = ".corp,127.0.0.1,localhost,.svc,.cluster.local,api-int.ha.example.com";

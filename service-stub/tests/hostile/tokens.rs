@@ -64,13 +64,38 @@ impl World {
             &format!("/v2/infra-envs/{infra_env}/downloads/files?file_name=discovery.ign"),
             &Value::Null,
         );
-        let text = String::from_utf8(config.body).unwrap();
-        let environment =
-            ignition::data_url::decode(text.split("\"source\":\"").nth(1).unwrap().split('"').next().unwrap());
-        let environment = String::from_utf8(environment.unwrap().data.to_vec()).unwrap();
-        let line = environment.lines().find_map(|line| line.strip_prefix("PULL_SECRET_TOKEN=")).unwrap();
-        line.to_owned()
+        token_in(config).unwrap()
     }
+}
+
+/// The token that a discovery config carries.
+fn token_in(config: Answer) -> Option<String> {
+    let text = String::from_utf8(config.body).unwrap();
+    let environment =
+        ignition::data_url::decode(text.split("\"source\":\"").nth(1).unwrap().split('"').next().unwrap());
+    let environment = String::from_utf8(environment.unwrap().data.to_vec()).unwrap();
+    environment.lines().find_map(|line| line.strip_prefix("PULL_SECRET_TOKEN=")).map(str::to_owned)
+}
+
+#[test]
+fn a_missing_token_and_a_bad_one_are_distinguished() {
+    let world = World::new();
+    let id = world.infra_env(None)["id"].as_str().unwrap().to_owned();
+    let path = format!("{API}/v2/infra-envs/{id}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b/instructions");
+    let refused = |headers: &[(&str, &str)]| {
+        let answer = world.ask("GET", &path, headers, &Value::Null);
+        let document = answer.document();
+        assert_eq!((answer.status, &document["code"]), (401, &json!(401)));
+        document["message"].as_str().unwrap().to_owned()
+    };
+    assert_ne!(refused(&[]), refused(&[("x-secret-key", "garbage")]));
+
+    // Without authentication there is none to carry.
+    let open = Running::start(Files::default());
+    let made = open.json("POST", "/v2/infra-envs", &json!({"name": "i", "pull_secret": pull_secret()})).document();
+    let id = made["id"].as_str().unwrap();
+    let config = open.get(&format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=discovery.ign"));
+    assert_eq!(token_in(config), None);
 }
 
 #[test]

@@ -168,6 +168,34 @@ fn checks_that_change_are_reported() {
 }
 
 #[test]
+fn hosts_that_have_not_probed_each_other_fail_once_their_network_is_known() {
+    let world = World::new(3, 3);
+    let patch = |settings: Value| {
+        let answer = world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster.id), &settings);
+        assert_eq!(answer.status, 201, "{}", answer.document());
+    };
+    let of_group = |name: &str| -> Vec<String> {
+        let all = event_texts(&world, name).into_iter();
+        let of_group = all.filter(|(_, _, props)| props["validation_id"] == "belongs-to-majority-group");
+        of_group.map(|(text, severity, _)| format!("{severity}: {text}")).collect()
+    };
+    patch(json!({"user_managed_networking": false}));
+    world.machines.iter().for_each(|machine| drop(world.register(machine).unwrap()));
+    world.machines.iter().for_each(|machine| assert_eq!(world.poll(machine), [StepType::Inventory]));
+    assert_eq!(of_group("host_validation_failed"), Vec::<String>::new(), "no network, no group");
+    patch(json!({"api_vips": [{"ip": "10.0.0.65"}], "ingress_vips": [{"ip": "10.0.0.67"}]}));
+    let mut failed = of_group("host_validation_failed");
+    failed.sort();
+    let text = |n| format!("warning: Host node-{n}: validation 'belongs-to-majority-group' failed");
+    assert_eq!(failed, [text(1), text(2), text(3)]);
+    for _ in 0..2 {
+        world.machines.iter().for_each(|machine| drop(world.poll(machine)));
+    }
+    assert_eq!(of_group("host_validation_fixed").len(), 3);
+    assert_eq!(world.status(), "ready");
+}
+
+#[test]
 fn a_computed_role_is_reported_and_a_set_one_is_not() {
     let world = World::new(2, 3);
     world.discover_all();

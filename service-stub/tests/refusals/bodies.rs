@@ -12,6 +12,7 @@ fn fields_by_their_rules() {
     let (new, update) = ("/v2/clusters".to_owned(), format!("/v2/clusters/{cluster}"));
     let env = format!("/v2/infra-envs/{infra_env}");
     let manifests = format!("/v2/clusters/{cluster}/manifests");
+    let progress = format!("/v2/clusters/{cluster}/progress");
     for (method, path, body, message) in [
         ("POST", &new, json!({"openshift_version": "4.22"}), "name in body is required"),
         ("POST", &new, World::cluster_body(json!({"name": ""})), "name in body should be at least 1 chars long"),
@@ -87,6 +88,12 @@ fn fields_by_their_rules() {
             &manifests,
             json!({"file_name": "x.txt", "content": "e30="}),
             r"file_name in body should match '^[^\/]*\.(json|ya?ml(\.patch_?[a-zA-Z0-9_]*)?)$'",
+        ),
+        (
+            "PUT",
+            &progress,
+            json!({"finalizing_stage": "Brewing"}),
+            "finalizing_stage in body should be one of [Waiting for cluster operators Adding router ca Applying olm manifests Waiting for olm operators csv initialization Waiting for olm operators csv Waiting for OLM operator setup jobs Done]",
         ),
     ] {
         let answer = world.running.json(method, path, &body);

@@ -1,10 +1,19 @@
 //! Refusals of clusters, made and changed.
 
 use super::{Form, World, refused, with};
-use crate::common::Answer;
+use crate::common::{API, Answer};
 use serde_json::{Value, json};
 
-const EXAMPLE_C: &str = r"DNS format mismatch: example.c domain name is not valid. Must match regex [^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$], be no more than 255 characters, and not be in dotted decimal format (##.##.##.##)";
+macro_rules! no_domain {
+    ($name:literal) => {
+        concat!(
+            "DNS format mismatch: ",
+            $name,
+            r" domain name is not valid. Must match regex [^([a-z\d]([\-]*[a-z\d]+)*\.)+[a-z\d]+([\-]*[a-z\d]+)+$], be no more than 255 characters, and not be in dotted decimal format (##.##.##.##)"
+        )
+    };
+}
+
 const TAGS: &str = "Invalid format for Tags: a,,b. Tags should be a comma-separated list (e.g. tag1,tag2,tag3). Each tag can consist of the following characters: Alphanumeric (aA-zZ, 0-9), underscore (_) and white-spaces.";
 const TWO_VIPS: &str =
     "1 error occurred:\n\t* The IP address \"192.0.2.4\" appears both in apiVIPs and ingressVIPs\n\n";
@@ -17,7 +26,9 @@ fn vips(api: &[&str], ingress: &[&str]) -> Value {
 /// What is refused whether a cluster is made with it or changed to it.
 fn either() -> Vec<(&'static str, Value, &'static str)> {
     vec![
-        ("base_dns_domain `example.c`", json!({"base_dns_domain": "example.c"}), EXAMPLE_C),
+        ("base_dns_domain `example.c`", json!({"base_dns_domain": "example.c"}), no_domain!("example.c")),
+        ("base_dns_domain `-example.com`", json!({"base_dns_domain": "-example.com"}), no_domain!("-example.com")),
+        ("base_dns_domain `Example.com`", json!({"base_dns_domain": "Example.com"}), no_domain!("Example.com")),
         (
             "ssh_public_key `ssh-rsa AAAA`",
             json!({"ssh_public_key": "ssh-rsa AAAA"}),
@@ -51,6 +62,7 @@ fn either() -> Vec<(&'static str, Value, &'static str)> {
             "ntp_sources and additional_ntp_source are mutually exclusive",
         ),
         ("tags `a,,b`", json!({"tags": "a,,b"}), TAGS),
+        ("operator `zzz`", json!({"olm_operators": [{"name": "zzz"}]}), "operator zzz isn't supported"),
         (
             "Tang without servers",
             json!({"disk_encryption": {"enable_on": "all", "mode": "tang"}}),
@@ -138,6 +150,11 @@ fn of_new_clusters_alone() {
             "architecture arm64 without image",
             json!({"openshift_version": "4.10", "cpu_architecture": "arm64"}),
             "Requested CPU architecture arm64 is not available",
+        ),
+        (
+            "OpenShiftSDN on 4.22",
+            json!({"network_type": "OpenShiftSDN"}),
+            "Openshift version 4.22.9 is not supported for OpenShiftSDN NetworkType",
         ),
         (
             "a release without an OS image",
@@ -307,4 +324,32 @@ fn what_looks_wrong_and_is_taken() {
             (&json!(platform), &json!(true))
         );
     }
+}
+
+#[test]
+fn a_new_cluster_has_what_the_real_services_clusters_have() {
+    let world = World::new();
+    let created = world.cluster(with(vips(&["192.0.2.4"], &["192.0.2.5"]), json!({"base_dns_domain": "example.com"})));
+    for (name, expected) in [
+        ("status", json!("insufficient")),
+        ("status_info", json!("Cluster is not ready for install")),
+        ("openshift_version", json!("4.22.9")),
+        ("ocp_release_image", json!("r.io/release:4.22.9")),
+        ("email_domain", json!("Unknown")),
+        ("org_soft_timeouts_enabled", json!(false)),
+        ("api_vips", json!([{"cluster_id": created["id"], "ip": "192.0.2.4"}])),
+        ("ingress_vips", json!([{"cluster_id": created["id"], "ip": "192.0.2.5"}])),
+        ("last-installation-preparation", json!({})),
+    ] {
+        assert_eq!(created[name], expected, "{name}");
+    }
+    let operators = created["monitored_operators"].as_array().unwrap();
+    assert_eq!(operators.iter().map(|operator| &operator["name"]).collect::<Vec<_>>(), ["console"]);
+    let object = |text: &Value| serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap().is_object();
+    assert!(object(&created["feature_usage"]));
+    // The rest is known once it has been judged.
+    world.running.monitor();
+    let judged = world.running.get(&format!("{API}/v2/clusters/{}", created["id"].as_str().unwrap())).document();
+    assert_eq!(judged["ip_collisions"], "{}");
+    assert!(object(&judged["connectivity_majority_groups"]));
 }

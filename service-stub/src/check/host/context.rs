@@ -91,6 +91,10 @@ pub(super) fn no_inventory() -> Option<Verdict> {
     Some((Status::Pending, "The host has not sent its inventory yet".to_owned()))
 }
 
+pub(super) fn no_network() -> Option<Verdict> {
+    Some((Status::Pending, "The machine network is not defined yet".to_owned()))
+}
+
 pub(super) fn success(message: impl Into<String>) -> Option<Verdict> {
     Some((Status::Success, message.into()))
 }

@@ -1,6 +1,6 @@
 //! Presence, time, and the networks the machine is in.
 
-use super::context::{Context, no_inventory, pending, reply, success, verdict};
+use super::context::{Context, no_inventory, no_network, pending, reply, success, verdict};
 use crate::check::{Verdict, disks};
 use crate::ignition_endpoint;
 use crate::model::{HostRecord, Presence};
@@ -88,7 +88,7 @@ pub(super) fn belongs_to_machine_cidr(context: &Context) -> Option<Verdict> {
     }
     let Some(inventory) = context.inventory() else { return no_inventory() };
     if wanted.is_empty() {
-        return pending("The machine network is not defined yet");
+        return no_network();
     }
     let inside = |wanted: &&Cidr| networks(inventory).any(|own| wanted.contains(own.address));
     let missing: Vec<String> = wanted.iter().filter(|wanted| !inside(wanted)).map(Cidr::to_string).collect();

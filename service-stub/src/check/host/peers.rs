@@ -1,6 +1,6 @@
 //! What hosts see of each other.
 
-use super::context::{Context, Shared, pending, success, verdict};
+use super::context::{Context, Shared, no_network, pending, success, verdict};
 use crate::check::{
     Verdict,
     reach::{Reach, Seen},
@@ -19,7 +19,10 @@ pub(super) fn belongs_to_majority_group(context: &Context) -> Option<Verdict> {
     }
     let Shared { groups, machine_networks, group_minimum, hosts, .. } = context.shared;
     let id = context.record.host.id;
-    let routed = context.user_managed() || context.user_balanced() || machine_networks.is_empty();
+    let routed = context.user_managed() || context.user_balanced();
+    if !routed && machine_networks.is_empty() {
+        return no_network();
+    }
     let member = if routed {
         let families = families(context);
         let reached = groups.l3_connected_addresses.get(&id).map(Vec::as_slice).unwrap_or_default();

@@ -369,6 +369,7 @@ fn peers() {
         (GROUP, cut_off, OUTSIDE),
         (GROUP, |s| { cut_off(s); s.shared.hosts = 2 }, Some((Pending, "Connectivity is known once the cluster has 3 hosts; it has 2"))),
         (GROUP, |s| { s.shared.machine_networks.push(cidr("192.0.2.0/24")) }, OUTSIDE),
+        (GROUP, |s| s.shared.machine_networks.clear(), Some((Pending, "The machine network is not defined yet"))),
         (GROUP, |s| { cut_off(s); s.single_node() }, IN_GROUP),
         (GROUP, |s| { cut_off(s); s.day2() }, IN_GROUP),
         (GROUP, Setup::user_managed, IN_GROUP),
