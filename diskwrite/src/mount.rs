@@ -66,15 +66,26 @@ pub(crate) struct PartitionDevice {
     path: PathBuf,
     /// Keeps a loop device bound; it is released when this is dropped and nothing is mounted from it.
     _bound: Option<File>,
+    flags: MsFlags,
 }
+
+/// How every file system of a disk is mounted.
+const FLAGS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
 
 impl PartitionDevice {
     /// The partition's node, else a loop device over its part of the disk.
     pub(crate) fn open(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
         match partitions::node_of(disk, partition) {
-            Some(path) => Ok(Self { path, _bound: None }),
+            Some(path) => Ok(Self { path, _bound: None, flags: FLAGS }),
             None => Self::bind(disk, partition),
         }
+    }
+
+    /// For a partition of a disk or of an image file that is open for reading only: not a byte of it changes, a journal's replay
+    /// included.
+    pub(crate) fn read_only(backing: &File, device: &Path, partition: &Partition) -> Result<Self, MountError> {
+        let bound = Self::over(backing, device, partition)?;
+        Ok(Self { flags: FLAGS | MsFlags::MS_RDONLY, ..bound })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -82,13 +93,17 @@ impl PartitionDevice {
     }
 
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
-        let bound = assist::bind_loop(disk.file(), partition.start, partition.len);
+        Self::over(disk.file(), &disk.geometry().path, partition)
+    }
+
+    fn over(backing: &File, device: &Path, partition: &Partition) -> Result<Self, MountError> {
+        let bound = assist::bind_loop(backing, partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
-            device: disk.geometry().path.clone(),
+            device: device.to_owned(),
             name: partition.name.clone(),
             source,
         })?;
-        Ok(Self { path, _bound: Some(file) })
+        Ok(Self { path, _bound: Some(file), flags: FLAGS })
     }
 
     /// Mounts the device, runs `inside` with the file system as `/`, and unmounts it again.
@@ -97,7 +112,7 @@ impl PartitionDevice {
         inside: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<Result<T, E>, MountError> {
         thread::scope(|scope| {
-            let run = || enter(&self.path, inside);
+            let run = || enter(&self.path, self.flags, inside);
             let thread =
                 thread::Builder::new().name("boot".into()).spawn_scoped(scope, run).map_err(MountError::Thread)?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -110,13 +125,16 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 }
 
 /// Runs in its own thread, which ends afterwards: namespace and root directory are the thread's.
-fn enter<T, E>(device: &Path, inside: impl FnOnce() -> Result<T, E>) -> Result<Result<T, E>, MountError> {
+fn enter<T, E>(
+    device: &Path,
+    flags: MsFlags,
+    inside: impl FnOnce() -> Result<T, E>,
+) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
     // To go back to, which needs no right to read it. With musl, std's OpenOptions drop this flag.
     let path_only = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let outside = step("opening /", open("/", path_only, Mode::empty()))?;
     let dir = mount_point()?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mount_as = |kind: &str| while_busy(|| mounts.mount(device, dir.path(), kind, flags));
     if let Err(ext4) = mount_as("ext4") {
         mount_as("xfs").map_err(|xfs| MountError::Mount { device: device.to_owned(), ext4, xfs })?;
