@@ -28,7 +28,7 @@ const MAKE_REPOSITORY: &str = r#"
 mkdir -p /run/root
 mount -t ext4 $(findfs LABEL=root) /run/root
 cd /run/root
-find usr -type f -size +16 -exec sha256sum '{}' + >/run/files
+find usr -type f -size +16 -exec sha256sum '{}' ';' >/run/files
 while read -r sum file; do
     rest=${sum#??}
     objects=ostree/repo/objects/${sum%$rest}
@@ -99,7 +99,7 @@ fn install_and_boot(name: &str, packer: &Packer) {
     match packer {
         Packer::Landfall => {
             let words = facts.text(&format!(
-                "landfall pack osmet --fast --checksum {sum} --description 'Test OS 1' --output {file} \
+                "modprobe loop; landfall pack osmet --fast --checksum {sum} --description 'Test OS 1' --output {file} \
                  /dev/disk/by-id/virtio-IMAGE 2>&1"
             ));
             let skipped = words.lines().find_map(|line| line.strip_prefix("Total bytes skipped: ")).unwrap();

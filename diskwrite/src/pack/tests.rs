@@ -137,6 +137,18 @@ fn no_wrong_image_comes_of_it() {
     assert_eq!(unpacked_bytes(&osmet, &made.repo()).unwrap(), made.disk.size());
 }
 
+/// A disk on which a journal was not replayed would be another one once it is mounted.
+#[test]
+fn no_journal_is_replayed() {
+    let Some(made) = OstreeDisk::new(512, "ext4", "") else { return };
+    let boot = made.disk.extract(4 * MIB, 16 * MIB);
+    testkit::disk::run("debugfs", &["-w", "-R", "feature needs_recovery", &boot.display().to_string()]);
+    made.disk.write(4 * MIB, &fs::read(boot).unwrap());
+    let sum = made.sha256();
+    assert!(matches!(packed(&options(&made.disk.path(), &sum)), Err(PackError::Mount(MountError::Mount { .. }))));
+    assert_eq!(made.sha256(), sum);
+}
+
 #[test]
 fn what_is_not_such_a_disk_is_named() {
     if skipped() {
