@@ -137,10 +137,10 @@ pub fn pack(
     let disk = Source::open(&options.disk)?;
     let (boot, root) = disk.partitions()?;
     let (boot_device, root_device) = (disk.mount(&boot)?, disk.mount(&root)?);
-    let boot_files = boot_device.enter(|| scan::boot_files(Path::new("/")))??;
+    let boot_files = boot_device.enter(|| scan::boot_files(Path::new("/"), &options.cancel))??;
     root_device.enter(|| {
         let inside = Path::new("/");
-        let (partitions, scan) = scan::partitions(&inside.join(REPO), boot_files, &boot, &root)?;
+        let (partitions, scan) = scan::partitions(&inside.join(REPO), boot_files, &boot, &root, &options.cancel)?;
         on_event(PackEvent::Scanned(scan));
         let header = Header {
             sector_bytes: disk.sector_bytes,

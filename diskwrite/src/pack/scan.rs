@@ -5,7 +5,7 @@ use super::{BOOT, PackError, ROOT};
 use crate::extents::{Extent, ExtentsError, extents};
 use crate::gpt;
 use crate::source::osmet::format::{MAX_MAPPINGS, Mapping, Partition};
-use kernel::{hex, order};
+use kernel::{Cancel, hex, order};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, DirEntry, File},
@@ -45,11 +45,11 @@ pub(super) struct BootFile {
 }
 
 /// The larger files of the boot file system at `dir`.
-pub(super) fn boot_files(dir: &Path) -> Result<Vec<BootFile>, PackError> {
+pub(super) fn boot_files(dir: &Path, cancel: &Cancel) -> Result<Vec<BootFile>, PackError> {
     let mut files = Vec::new();
     let mut directories = vec![dir.to_owned()];
     while let Some(directory) = directories.pop() {
-        for entry in entries(&directory, BOOT)? {
+        for entry in entries(&directory, BOOT, cancel)? {
             let path = entry.path();
             let failed = |source| PackError::File { path: path.clone(), label: BOOT, source };
             let kind = entry.file_type().map_err(failed)?;
@@ -76,16 +76,17 @@ pub(super) fn partitions(
     mut boot_files: Vec<BootFile>,
     boot: &gpt::Partition,
     root: &gpt::Partition,
+    cancel: &Cancel,
 ) -> Result<(Vec<Partition>, Scan), PackError> {
     let mut scan = Scan::default();
     let (mut of_boot, mut of_root) = (Mapped::new(boot), Mapped::new(root));
-    for directory in entries(&repo.join("objects"), ROOT)? {
+    for directory in entries(&repo.join("objects"), ROOT, cancel)? {
         let path = directory.path();
         let failed = |source| PackError::Walk { path: path.clone(), label: ROOT, source };
         if !directory.file_type().map_err(failed)?.is_dir() {
             continue;
         }
-        for entry in entries(&path, ROOT)? {
+        for entry in entries(&path, ROOT, cancel)? {
             let path = entry.path();
             let failed = |source| PackError::File { path: path.clone(), label: ROOT, source };
             let Some(object) = object_of(&path) else { continue };
@@ -152,7 +153,10 @@ impl Mapped {
 }
 
 /// What is in a directory, by name: which of two equal files is taken does not depend on their order.
-fn entries(path: &Path, label: &'static str) -> Result<Vec<DirEntry>, PackError> {
+fn entries(path: &Path, label: &'static str, cancel: &Cancel) -> Result<Vec<DirEntry>, PackError> {
+    if cancel.is_cancelled() {
+        return Err(PackError::Cancelled);
+    }
     let failed = |source| PackError::Walk { path: path.to_owned(), label, source };
     let entries: io::Result<Vec<DirEntry>> = fs::read_dir(path).map_err(failed)?.collect();
     let mut entries = entries.map_err(failed)?;
