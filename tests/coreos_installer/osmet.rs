@@ -166,7 +166,8 @@ fn a_disk_is_packed_as_by_the_released_program() {
         let mut of_file = Command::new(&ours);
         of_file.args(["pack", "osmet", "--fast", "--checksum", &sum.to_uppercase(), "--description", "Test OS 1"]);
         let before = fs::read(path("ours.osmet")).unwrap();
-        assert!(of_file.arg("--output").arg(path("ours.osmet")).arg(made.disk.file()).status().unwrap().success());
+        let of_file = of_file.arg("--output").arg(path("ours.osmet")).arg(made.disk.file()).output().unwrap();
+        assert!(of_file.status.success(), "{sector} {kind}: {}", words(&of_file));
         assert!(fs::read(path("ours.osmet")).unwrap() == before, "{sector} {kind}");
 
         let Some(peer) = &peer else { continue };

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 const BOOT_START_MIB: u64 = 4;
 const BOOT_MIB: u64 = 16;
 /// Fills the file system mounted at `$2` from the directory `$3`; no other process sees the mount.
-const FILL: &str = r#"mount -o loop "$1" "$2"; cp -a "$3/." "$2"; cd "$2"; eval "$4"; cd /; umount "$2""#;
+const FILL: &str =
+    r#"mount -o loop "$1" "$2"; cp -a --sparse=always "$3/." "$2"; cd "$2"; eval "$4"; cd /; umount "$2""#;
 
 /// Such a disk, and its repository outside of it.
 pub struct OstreeDisk {
