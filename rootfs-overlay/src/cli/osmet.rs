@@ -12,9 +12,12 @@ use std::path::PathBuf;
 /// Pack a disk into a file from which a live system installs it offline
 ///
 /// The disk has file systems labelled boot and root, the latter with an OSTree repository. Objects of the repository, which the live
-/// system of the same build has too, are left out; all other bytes are compressed. The disk is only read. The file is put together
-/// again before it gets its name. Needs root, for loop devices and mounts.
+/// system of the same build has too, are left out; all other bytes are compressed. The disk is only read. The result is unpacked and
+/// compared with the checksum before the file gets its name. Needs root, for loop devices and mounts.
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+landfall pack osmet [OPTIONS] --output <FILE> --checksum <SHA256>
+                           --description <TEXT> <DEV>")]
 pub(super) struct PackOsmet {
     /// Where to write the file; an existing one is replaced
     #[arg(long, value_name = "FILE")]
