@@ -39,7 +39,10 @@ enum Command {
 /// Its command line; only that of the subcommand `first` if there is one.
 pub(crate) fn command(first: Option<&str>) -> clap::Command {
     let Some(one) = first.and_then(one) else {
-        return Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake);
+        let whole = Cli::command().mut_subcommand("iso", without_bake).mut_subcommand("pxe", without_bake);
+        // Users of the replaced program get its usage line with errors.
+        let usage = |osmet: clap::Command| osmet.override_usage("coreos-installer pack osmet [OPTIONS]");
+        return whole.mut_subcommand("pack", |pack| pack.mut_subcommand("osmet", usage));
     };
     let whole = clap::Command::new(NAME).version(VERSION).max_term_width(80).disable_help_subcommand(true);
     whole.subcommand_required(true).arg_required_else_help(true).subcommand(one)
@@ -124,9 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_command_says_so_whatever_its_arguments() {
-        let cli = Cli::try_parse_from([NAME, "pack", "osmet", "--help"]).unwrap();
+    fn what_only_image_builders_need_is_in_the_full_program() {
+        let osmet = ["--output", "/no/such/file", "--checksum", "00", "--description", "OS", "/dev/null"];
+        let cli = Cli::try_parse_from([NAME, "pack", "osmet"].into_iter().chain(osmet)).unwrap();
         let error = cli.command.run().unwrap_err().to_string();
-        assert!(error.contains("use coreos-installer"), "{error}");
+        let expected = if cfg!(feature = "hub") { "'00' is not a SHA-256" } else { "use the full program" };
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -68,15 +68,26 @@ pub(crate) struct PartitionDevice {
     path: PathBuf,
     /// Keeps a loop device bound; it is released when this is dropped and nothing is mounted from it.
     _bound: Option<File>,
+    flags: MsFlags,
 }
+
+/// How every file system of a disk is mounted.
+const FLAGS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV).union(MsFlags::MS_NOEXEC);
 
 impl PartitionDevice {
     /// The partition's node, else a loop device over its part of the disk.
     pub(crate) fn open(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
         match partitions::node_of(disk, partition) {
-            Some(path) => Ok(Self { path, _bound: None }),
+            Some(path) => Ok(Self { path, _bound: None, flags: FLAGS }),
             None => Self::bind(disk, partition),
         }
+    }
+
+    /// For a partition of a disk or of an image file that is open for reading only: not a byte of it changes, a journal's replay
+    /// included.
+    pub(crate) fn read_only(backing: &File, device: &Path, partition: &Partition) -> Result<Self, MountError> {
+        let bound = Self::over(backing, device, partition)?;
+        Ok(Self { flags: FLAGS | MsFlags::MS_RDONLY, ..bound })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -84,13 +95,17 @@ impl PartitionDevice {
     }
 
     fn bind(disk: &Disk, partition: &Partition) -> Result<Self, MountError> {
-        let bound = assist::bind_loop(disk.file(), partition.start, partition.len);
+        Self::over(disk.file(), &disk.geometry().path, partition)
+    }
+
+    fn over(backing: &File, device: &Path, partition: &Partition) -> Result<Self, MountError> {
+        let bound = assist::bind_loop(backing, partition.start, partition.len);
         let (path, file) = bound.map_err(|source| MountError::Loop {
-            device: disk.geometry().path.clone(),
+            device: device.to_owned(),
             name: partition.name.clone(),
             source,
         })?;
-        Ok(Self { path, _bound: Some(file) })
+        Ok(Self { path, _bound: Some(file), flags: FLAGS })
     }
 
     /// Mounts the device, runs `inside` with the file system as `/`, and unmounts it again.
@@ -98,7 +113,7 @@ impl PartitionDevice {
         &self,
         inside: impl FnOnce() -> Result<T, E> + Send,
     ) -> Result<Result<T, E>, MountError> {
-        enter_device(&self.path, &["ext4", "xfs"], inside)
+        enter_thread(&self.path, &["ext4", "xfs"], self.flags, inside)
     }
 }
 
@@ -112,8 +127,17 @@ pub fn enter_device<T: Send, E: Send>(
     kinds: &[&'static str],
     inside: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<Result<T, E>, MountError> {
+    enter_thread(device, kinds, FLAGS, inside)
+}
+
+fn enter_thread<T: Send, E: Send>(
+    device: &Path,
+    kinds: &[&'static str],
+    flags: MsFlags,
+    inside: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<Result<T, E>, MountError> {
     thread::scope(|scope| {
-        let run = || enter(device, kinds, inside);
+        let run = || enter(device, kinds, flags, inside);
         let thread = thread::Builder::new().name("boot".into()).spawn_scoped(scope, run).map_err(MountError::Thread)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -127,6 +151,7 @@ fn step<T>(step: &'static str, result: Result<T, impl Into<io::Error>>) -> Resul
 fn enter<T, E>(
     device: &Path,
     kinds: &[&'static str],
+    flags: MsFlags,
     inside: impl FnOnce() -> Result<T, E>,
 ) -> Result<Result<T, E>, MountError> {
     let mounts = step("unsharing the namespace", PrivateMounts::enter())?;
@@ -134,7 +159,6 @@ fn enter<T, E>(
     let path_only = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let outside = step("opening /", open("/", path_only, Mode::empty()))?;
     let dir = mount_point()?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mount_as = |kind: &str| while_busy(|| mounts.mount(device, dir.path(), kind, flags));
     mount_as_one(device, kinds, mount_as)?;
     let result = step("entering it", chroot(dir.path())).and_then(|()| {

@@ -116,19 +116,30 @@ fn stream(image: &File, patches: &[Patch], out: &mut File) -> io::Result<()> {
 pub(crate) struct Unfinished {
     file: tempfile::NamedTempFile,
     path: PathBuf,
+    replaces: bool,
 }
 
 impl Unfinished {
     /// A draft of `path`.
     pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
-        let directory = path.parent().ok_or_else(|| OutputError::NoParent { path: path.to_owned() })?;
+        let directory = parent(path)?;
         // Fail before a gigabyte has been copied.
         if path.symlink_metadata().is_ok() {
             let source = io::Error::from_raw_os_error(nix::libc::EEXIST);
             return Err(OutputError::Persist { path: path.to_owned(), source });
         }
+        Self::draft(directory, path, false)
+    }
+
+    /// A draft of `path` that takes the place of a file there.
+    #[cfg(feature = "pack-osmet")]
+    pub(crate) fn replacing(path: &Path) -> Result<Self, OutputError> {
+        Self::draft(parent(path)?, path, true)
+    }
+
+    fn draft(directory: &Path, path: &Path, replaces: bool) -> Result<Self, OutputError> {
         let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory).map_err(OutputError::Create)?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self { file, path: path.to_owned(), replaces })
     }
 
     /// The open file.
@@ -136,9 +147,14 @@ impl Unfinished {
         self.file.as_file_mut()
     }
 
-    /// Renames it to its path, unless that exists meanwhile.
+    /// Renames it to its path, unless that exists meanwhile and is not to be replaced.
     pub(crate) fn finish(self) -> Result<(), OutputError> {
-        let Self { file, path } = self;
-        file.persist_noclobber(&path).map(drop).map_err(|error| OutputError::Persist { path, source: error.error })
+        let Self { file, path, replaces } = self;
+        let persisted = if replaces { file.persist(&path) } else { file.persist_noclobber(&path) };
+        persisted.map(drop).map_err(|error| OutputError::Persist { path, source: error.error })
     }
+}
+
+fn parent(path: &Path) -> Result<&Path, OutputError> {
+    path.parent().ok_or_else(|| OutputError::NoParent { path: path.to_owned() })
 }

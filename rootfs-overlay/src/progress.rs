@@ -1,4 +1,4 @@
-//! A bar on a terminal while large files are copied.
+//! A bar on a terminal while large files are copied or packed.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -7,13 +7,26 @@ use std::io::{self, IsTerminal, Read};
 /// Bytes copied between updates.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// How much of a file is copied; gone when dropped. Without a terminal nothing is shown.
+/// How much of a file is done; gone when dropped. Without a terminal nothing is shown.
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// Of a file that will have `len` bytes.
     pub(crate) fn of(len: u64) -> Self {
-        Self(io::stderr().is_terminal().then(|| bar(len)))
+        Self::named("copying", len)
+    }
+
+    /// For work of this name, on `len` bytes.
+    pub(crate) fn named(name: &'static str, len: u64) -> Self {
+        Self(io::stderr().is_terminal().then(|| bar(name, len)))
+    }
+
+    /// So many bytes are done.
+    #[cfg(feature = "pack-osmet")]
+    pub(crate) fn reach(&self, done: u64) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(done);
+        }
     }
 
     /// Copies `len` bytes inside the kernel where it can; fewer if the file ends. Returns how many.
@@ -41,8 +54,8 @@ impl Drop for Progress {
     }
 }
 
-fn bar(len: u64) -> ProgressBar {
-    let bar = ProgressBar::new(len).with_message("copying");
+fn bar(name: &'static str, len: u64) -> ProgressBar {
+    let bar = ProgressBar::new(len).with_message(name);
     if let Ok(style) = ProgressStyle::with_template(kernel::terminal::BAR) {
         bar.set_style(style);
     }

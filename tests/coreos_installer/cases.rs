@@ -314,6 +314,9 @@ pub(crate) const CASES: &[Case] = &[
     same("pack minimal-iso missing.iso full.iso"),
     same("pack minimal-iso full.iso missing.iso"),
     same("pack minimal-iso zeros.iso full.iso"),
+    same(
+        "pack osmet --checksum 0000000000000000000000000000000000000000000000000000000000000000 --description a~b --output new.osmet missing.img",
+    ),
     // Development.
     same("dev show iso 2021.iso; dev show iso --ignition 2021.iso; dev show iso --kargs 2021.iso"),
     same("dev show iso 2022.iso; dev show iso --ignition 2022.iso; dev show iso --kargs 2022.iso"),
@@ -346,6 +349,7 @@ pub(crate) const CASES: &[Case] = &[
     same("pxe network wrap"),
     same("dev show iso --ignition --kargs 2023.iso"),
     same("pack minimal-iso full.iso"),
+    same("pack osmet"),
     but(&[Part::Stderr], "our help is in our own words", "iso"),
     but(&[Part::Stderr], LOOKS, "iso ignition"),
     but(&[Part::Stderr], LOOKS, "pxe"),

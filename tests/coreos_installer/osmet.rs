@@ -1,13 +1,19 @@
-//! `dev extract osmet`: an image put together from an osmet file and a repository, onto a loop device.
+//! `pack osmet` and `dev extract osmet`: a disk packed into an osmet file, and an image put together from one, on loop devices.
 
 use super::peer;
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output, Stdio},
 };
-use testkit::disk::osmet::{Extent, Partition, add_object, object_path, write};
+use testkit::disk::{
+    LoopDisk,
+    osmet::{Extent, Partition, add_object, object_path, write},
+    ostree::OstreeDisk,
+    run,
+};
 
 const IMAGE_BYTES: usize = 4 << 20;
 
@@ -113,4 +119,85 @@ fn an_image_is_put_together_as_by_the_released_program() {
     fs::remove_file(object_path(&path("repo"), &object)).unwrap();
     let gone = extract(&program, directory.path(), "--osmet good.osmet repo DEVICE").unwrap();
     assert!(gone.code == Some(1) && gone.stderr.contains("cannot read byte 0 of the live system's"), "{}", gone.stderr);
+}
+
+/// `pack osmet` of a disk.
+fn packing(program: &Path, made: &OstreeDisk, sum: &str, to: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["pack", "osmet", "--checksum", sum, "--description", "Test OS 1", "--output"]).arg(to);
+    command.arg(made.disk.path()).env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
+    command
+}
+
+/// What was said, but for the size, which depends on the version of xz.
+fn words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().filter(|line| !line.contains("(compressed)")).map(|line| format!("{line}\n")).collect()
+}
+
+/// Puts the disk together again with `program`, and compares.
+fn assert_unpacks(program: &Path, osmet: &Path, made: &OstreeDisk, sector: u32) {
+    let target = LoopDisk::new(made.disk.size(), sector, false);
+    let mut command = Command::new(program);
+    command.args(["dev", "extract", "osmet", "--osmet"]).arg(osmet).arg(made.repo()).arg(target.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", words(&output));
+    let text = |path: PathBuf| path.display().to_string();
+    run("cmp", &[&text(made.disk.path()), &text(target.path())]);
+}
+
+/// Each program unpacks what each packs.
+#[test]
+fn a_disk_is_packed_as_by_the_released_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let ours = path("coreos-installer");
+    symlink(env!("CARGO_BIN_EXE_landfall"), &ours).unwrap();
+    let peer = peer();
+    for (sector, kind) in [(512, "ext4"), (4096, "ext4"), (512, "xfs"), (4096, "xfs")] {
+        let Some(made) = OstreeDisk::new(sector, kind, "") else { return };
+        made.disk.list_partitions();
+        let sum = made.sha256();
+        let pack = |program, sum: &str, name| packing(program, &made, sum, &path(name)).arg("--fast").output().unwrap();
+        let output = pack(&ours, &sum, "ours.osmet");
+        assert!(output.status.success(), "{sector} {kind}: {}", words(&output));
+        assert_unpacks(&ours, &path("ours.osmet"), &made, sector);
+        // The image as a file, in the place of the first.
+        let mut of_file = Command::new(&ours);
+        of_file.args(["pack", "osmet", "--fast", "--checksum", &sum.to_uppercase(), "--description", "Test OS 1"]);
+        let before = fs::read(path("ours.osmet")).unwrap();
+        let of_file = of_file.arg("--output").arg(path("ours.osmet")).arg(made.disk.file()).output().unwrap();
+        assert!(of_file.status.success(), "{sector} {kind}: {}", words(&of_file));
+        assert!(fs::read(path("ours.osmet")).unwrap() == before, "{sector} {kind}");
+
+        let Some(peer) = &peer else { continue };
+        let theirs = pack(peer, &sum, "theirs.osmet");
+        assert!(theirs.status.success(), "{sector} {kind}: {}", words(&theirs));
+        assert_eq!(words(&output), words(&theirs), "{sector} {kind}");
+        assert_unpacks(&ours, &path("theirs.osmet"), &made, sector);
+        assert_unpacks(peer, &path("ours.osmet"), &made, sector);
+        let bytes = |name| fs::metadata(path(name)).unwrap().len();
+        println!("{sector} {kind}: {} bytes, and theirs {}", bytes("ours.osmet"), bytes("theirs.osmet"));
+        // The sum of another disk.
+        let wrong = "07".repeat(32);
+        let (output, theirs) = (pack(&ours, &wrong, "wrong.osmet"), pack(peer, &wrong, "wrong.osmet"));
+        assert_eq!((output.status.code(), words(&output)), (theirs.status.code(), words(&theirs)));
+        assert!(!path("wrong.osmet").exists());
+    }
+}
+
+#[test]
+fn packing_that_is_interrupted_leaves_nothing() {
+    let Some(made) = OstreeDisk::new(512, "xfs", "") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_landfall"));
+    let mut child = packing(program, &made, &made.sha256(), &directory.path().join("a.osmet"));
+    let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "Packing image"));
+    run("kill", &["-INT", &child.id().to_string()]);
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("interrupted; no osmet file is left")), "{rest:?}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }

@@ -16,7 +16,6 @@ use diskwrite::{Copy, InstallOptions, Osmet, Packing, Source};
 use kernel::order::Gather;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::BufReader;
 use std::os::unix::fs::FileTypeExt;
@@ -76,7 +75,10 @@ pub struct Pack {
 
 #[derive(Debug, Subcommand)]
 enum PackCommand {
-    /// Describe a disk for offline installation (only in coreos-installer)
+    #[cfg(feature = "pack-osmet")]
+    Osmet(super::osmet::PackOsmet),
+    /// Pack a disk for offline installation (only in the full program)
+    #[cfg(not(feature = "pack-osmet"))]
     Osmet(NotHere),
     MinimalIso(PackMinimalIso),
 }
@@ -84,23 +86,25 @@ enum PackCommand {
 impl Pack {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
-            PackCommand::Osmet(command) => command.run("pack osmet"),
+            PackCommand::Osmet(osmet) => osmet.run(),
             PackCommand::MinimalIso(minimal_iso) => minimal_iso.run(),
         }
     }
 }
 
-/// Any arguments of a missing command.
+/// Any arguments of a command that this build lacks.
+#[cfg(not(feature = "pack-osmet"))]
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 struct NotHere {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
+    _words: Vec<std::ffi::OsString>,
 }
 
+#[cfg(not(feature = "pack-osmet"))]
 impl NotHere {
-    fn run(&self, name: &str) -> anyhow::Result<()> {
-        bail!("landfall has no '{name}' (called with {} arguments); use coreos-installer for it", self.words.len())
+    fn run(self) -> anyhow::Result<()> {
+        bail!("'pack osmet' is not in the host's program: use the full program, landfall")
     }
 }
 

@@ -8,6 +8,8 @@ mod extract;
 mod ignition;
 mod kargs;
 mod network;
+#[cfg(feature = "pack-osmet")]
+mod osmet;
 mod pxe;
 #[cfg(test)]
 mod tests;

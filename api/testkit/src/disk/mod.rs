@@ -4,6 +4,7 @@
 //! before every use.
 
 pub mod osmet;
+pub mod ostree;
 
 use crate::{
     http::{self, Request},
@@ -85,7 +86,8 @@ impl LoopDisk {
         self.path.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    fn file(&self) -> PathBuf {
+    /// What is behind the device.
+    pub fn file(&self) -> PathBuf {
         self.dir.path().join("disk")
     }
 
@@ -145,6 +147,15 @@ impl LoopDisk {
             .collect();
         numbers.sort_unstable();
         numbers
+    }
+
+    /// Makes the kernel, and udev where it runs, look at the partitions and what is in them now. Not every kernel finds them itself.
+    pub fn list_partitions(&self) {
+        let how = if self.partitions().is_empty() { "--add" } else { "--update" };
+        run("partx", &[how, &self.checked().display().to_string()]);
+        if Path::new("/run/udev/control").exists() {
+            run("udevadm", &["settle"]);
+        }
     }
 
     /// A copy of a part of the disk, for tools that look into file systems.

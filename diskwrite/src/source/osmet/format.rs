@@ -13,7 +13,7 @@ const MAX_TEXT_BYTES: u64 = 4096;
 /// `boot` and `root`.
 const MAX_PARTITIONS: u64 = 128;
 /// Ten times the files of an operating system; 64 MiB of memory.
-const MAX_MAPPINGS: u64 = 1 << 20;
+pub(crate) const MAX_MAPPINGS: u64 = 1 << 20;
 
 /// Why the head can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +76,68 @@ pub(crate) struct Index {
     pub mappings: Vec<Mapping>,
     pub sha256: [u8; 32],
     pub size_bytes: u64,
+}
+
+/// A partition of the image, for the second structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    pub start: u64,
+    /// Byte after its last.
+    pub end: u64,
+    /// Sorted, none overlaps another.
+    pub mappings: Vec<Mapping>,
+}
+
+/// Both structures as they are written.
+pub(crate) fn head(
+    header: &Header,
+    program_version: &str,
+    partitions: &[Partition],
+    sha256: &[u8; 32],
+    size_bytes: u64,
+) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put_number(&mut out, VERSION);
+    put_text(&mut out, program_version);
+    put_number(&mut out, header.sector_bytes.into());
+    put_text(&mut out, &header.description);
+    put_text(&mut out, &header.architecture);
+    put_len(&mut out, partitions.len());
+    for partition in partitions {
+        put_number(&mut out, partition.start);
+        put_number(&mut out, partition.end);
+        put_len(&mut out, partition.mappings.len());
+        for mapping in &partition.mappings {
+            put_number(&mut out, mapping.file_offset);
+            put_number(&mut out, mapping.start.saturating_sub(partition.start));
+            put_number(&mut out, mapping.len);
+            out.extend_from_slice(&mapping.object);
+        }
+    }
+    out.extend_from_slice(sha256);
+    put_number(&mut out, size_bytes);
+    out
+}
+
+fn put_number(out: &mut Vec<u8>, value: u64) {
+    let bytes = value.to_le_bytes();
+    let (first, rest) = match value {
+        0..=250 => (None, 1),
+        251..=0xFFFF => (Some(251), 2),
+        0x1_0000..=0xFFFF_FFFF => (Some(252), 4),
+        _ => (Some(253), 8),
+    };
+    out.extend(first);
+    out.extend(bytes.iter().take(rest));
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    put_number(out, u64::try_from(len).unwrap_or(u64::MAX));
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_len(out, text.len());
+    out.extend_from_slice(text.as_bytes());
 }
 
 /// Reads the first structure.

@@ -24,6 +24,29 @@ fn reads_what_was_written() {
 }
 
 #[test]
+fn writes_what_is_read() {
+    let made_header =
+        Header { sector_bytes: 512, description: "Fedora CoreOS 44".into(), architecture: "x86_64".into() };
+    let mapping = |start, len| Mapping { file_offset: 300, start, len, object: [9; 32] };
+    let partitions = [
+        Partition { start: 250, end: 5 << 32, mappings: vec![mapping(251, 70_000), mapping(1 << 32, 65_536)] },
+        Partition { start: 5 << 32, end: 6 << 32, mappings: vec![] },
+    ];
+    let bytes = head(&made_header, "0.27.0", &partitions, &SUM, 7 << 32);
+    let mut input = &bytes[..];
+    assert_eq!(header(&mut input).unwrap(), made_header);
+    let mappings = partitions.iter().flat_map(|partition| partition.mappings.clone()).collect();
+    assert_eq!(index(&mut input).unwrap(), Index { mappings, sha256: SUM, size_bytes: 7 << 32 });
+    assert!(input.is_empty());
+    // What is written independently of it, too.
+    let extents = partitions.map(|Partition { start, end, mappings }| {
+        (start, end, mappings.iter().map(|mapping| extent(mapping.start, mapping.len)).collect())
+    });
+    let expected = [made::header(512, "Fedora CoreOS 44", "x86_64"), made::index(&extents, &SUM, 7 << 32)].concat();
+    assert_eq!(bytes, expected);
+}
+
+#[test]
 fn refuses_other_headers() {
     let error = |bytes: &[u8]| header(&mut &bytes[..]).unwrap_err().to_string();
     let good = made::header(512, "d", "x86_64");
@@ -73,6 +96,9 @@ proptest! {
     fn any_number_is_read_back(value in any::<u64>(), shift in 0u32..64) {
         let value = value >> shift;
         prop_assert_eq!(number(&mut &made::number(value)[..], "it").unwrap(), value);
+        let mut written = Vec::new();
+        put_number(&mut written, value);
+        prop_assert_eq!(written, made::number(value));
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn open(path: &Path) -> Result<BufReader<File>, OsmetError> {
 }
 
 /// Puts the image together. The last of its bytes are given only if its sum is right.
-pub(super) struct OsmetReader {
+pub(crate) struct OsmetReader {
     path: PathBuf,
     objects: PathBuf,
     packed: XzDecoder<BufReader<File>>,
@@ -151,8 +151,11 @@ struct Object {
 
 impl OsmetReader {
     pub(super) fn open(osmet: &Osmet) -> Result<Self, OsmetError> {
-        let path = osmet.path.clone();
-        let mut input = open(&path)?;
+        Self::over(open(&osmet.path)?, osmet.path.clone(), &osmet.repo)
+    }
+
+    /// Of an open osmet file at its start; `path` is for errors.
+    pub(crate) fn over(mut input: BufReader<File>, path: PathBuf, repo: &Path) -> Result<Self, OsmetError> {
         let index = format::header(&mut input).and_then(|_| format::index(&mut input));
         let Index { mut mappings, sha256, size_bytes } =
             index.map_err(|source| OsmetError::Format { path: path.clone(), source })?;
@@ -162,7 +165,7 @@ impl OsmetReader {
             stream.map_err(|error| OsmetError::Packed { path: path.clone(), offset: 0, source: error.into() })?;
         Ok(Self {
             path,
-            objects: osmet.repo.join("objects"),
+            objects: repo.join("objects"),
             packed: XzDecoder::new_stream(input, stream),
             mappings,
             object: None,
@@ -174,12 +177,12 @@ impl OsmetReader {
     }
 
     /// Size of the image in bytes.
-    pub(super) fn size_bytes(&self) -> u64 {
+    pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
     /// The next bytes; none at the end of the image.
-    pub(super) fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
+    pub(crate) fn next(&mut self, buf: &mut [u8]) -> Result<usize, OsmetError> {
         while self.mappings.last().is_some_and(|next| next.start.saturating_add(next.len) <= self.offset) {
             self.mappings.pop();
             self.object = None;
