@@ -7,10 +7,12 @@ use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_infra_env};
 use crate::http::body::{self, BodyShape, form, integer, length, object, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
+use crate::infra_env::DISCONNECTED_ISO;
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{ARCHITECTURES, Catalogue, MULTI, NEWEST_MINOR, normal_architecture, version};
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::text::url_part;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
@@ -30,6 +32,7 @@ pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
         integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
         text("ntp_sources").nullable(),
         text("openshift_version"),
+        text("os_stream").nullable(),
         object("proxy", &models::PROXY),
         text("pull_secret").required(),
         form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
@@ -66,7 +69,10 @@ fn create_from(
     }
     infra_env_settings::check_new(params.ssh_authorized_key.as_deref(), params.pull_secret.expose())?;
     let asked = params.openshift_version.as_deref().unwrap_or_default();
-    let listed = os_image_version(catalogue, asked, &architecture).map_err(Refusal::invalid)?;
+    let of_cluster = params.cluster_id.and_then(|id| model.clusters.get(&id)?.settings.get("os_stream")?.as_str());
+    let own_stream = params.os_stream.as_deref().filter(|stream| !stream.is_empty());
+    let os_stream = own_stream.or(of_cluster).unwrap_or_default().to_owned();
+    let listed = os_image_version(catalogue, asked, &architecture, &os_stream).map_err(Refusal::invalid)?;
     let openshift_version = listed.or(params.openshift_version).filter(|version| !version.is_empty());
     let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
     let openshift_version =
@@ -95,6 +101,7 @@ fn create_from(
         network_discovery_delay_seconds: params.network_discovery_delay_seconds,
         ntp_sources: params.ntp_sources,
         openshift_version: Some(openshift_version),
+        os_stream: Some(os_stream),
         proxy: params.proxy,
         pull_secret: Some(params.pull_secret),
         rendezvous_ip: params.rendezvous_ip,
@@ -158,13 +165,14 @@ fn os_image_version(
     catalogue: Option<&Catalogue>,
     version: &str,
     architecture: &str,
+    stream: &str,
 ) -> Result<Option<String>, String> {
     let Some(catalogue) = catalogue.filter(|catalogue| catalogue.lists_os_images()) else { return Ok(None) };
     let image = match version {
         "" => catalogue
-            .latest_os_image(architecture)
+            .latest_os_image(architecture, stream)
             .map_err(|why| format!("Failed to get latest OS image for architecture {architecture}: {why}"))?,
-        version => catalogue.os_image(version, architecture).map_err(|why| {
+        version => catalogue.os_image(version, architecture, stream).map_err(|why| {
             format!("No OS image for Openshift version {version} and architecture {architecture}: {why}")
         })?,
     };
@@ -183,6 +191,7 @@ pub(crate) const CHANGED_INFRA_ENV: BodyShape = shape(
         integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
         text("ntp_sources").nullable(),
         text("openshift_version").nullable(),
+        text("os_stream").nullable(),
         object("proxy", &models::PROXY),
         text("pull_secret"),
         form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
@@ -200,7 +209,8 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
         infra_env_settings::apply(&mut record, params)?;
         let own = &record.infra_env;
-        os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture).map_err(Refusal::invalid)?;
+        os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture, &own.os_stream)
+            .map_err(Refusal::invalid)?;
         if let Some(cluster) = own.cluster_id.and_then(|id| change.model().clusters.get(&id)) {
             check_cluster(catalogue, cluster, &own.cpu_architecture, &own.openshift_version)
                 .map_err(Refusal::invalid)?;
@@ -231,8 +241,7 @@ fn published(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
 pub(crate) fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timestamp) {
     let infra_env = &record.infra_env;
     let part = |text: &str| {
-        let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-        let plain: String = plain.collect();
+        let plain = url_part(text);
         if plain.is_empty() { "any".to_owned() } else { plain }
     };
     let (id, version, architecture) = (infra_env.id, &infra_env.openshift_version, &infra_env.cpu_architecture);
@@ -240,7 +249,11 @@ pub(crate) fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, 
         Some((token, expires_at)) => (format!("bytoken/{token}"), expires_at),
         None => (format!("byid/{id}"), Timestamp::ZERO),
     };
-    let file = if infra_env.kind_of_image == "minimal-iso" { "minimal.iso" } else { "full.iso" };
+    let file = match infra_env.kind_of_image.as_str() {
+        "minimal-iso" => "minimal.iso",
+        DISCONNECTED_ISO => "disconnected.iso",
+        _ => "full.iso",
+    };
     (format!("{}/{place}/{}/{}/{file}", service.settings.url, part(version), part(architecture)), expires_at)
 }
 
