@@ -16,6 +16,7 @@ use crate::text::url_part;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
+use serde_json::json;
 
 pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
     "infraenvCreateParams",
@@ -309,12 +310,12 @@ pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         let record = find_infra_env(change.model(), id)?;
         let hosts = change.model().hosts_of_infra_env(id).len();
         if hosts > 0 {
-            return Err(Refusal::invalid(format!(
-                "failed to deregister infraEnv {id}, {hosts} hosts are still associated"
-            )));
+            let reason = format!("failed to deregister infraEnv {id}, {hosts} hosts are still associated");
+            events::infra_env_with(change, &record, kinds::INFRA_ENV_DEREGISTER_FAILED, json!({"error": reason}));
+            return Ok(Err(Refusal::invalid(reason)));
         }
         events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
-    })
+        Ok(Ok(Answer::empty(StatusCode::NO_CONTENT)))
+    })?
 }
