@@ -69,25 +69,28 @@ fn create_from(
         check_cluster(catalogue, cluster, &architecture, version).map_err(Refusal::invalid)?;
     }
     infra_env_settings::check_new(params.ssh_authorized_key.as_deref(), params.pull_secret.expose())?;
-    let asked = params.openshift_version.as_deref().unwrap_or_default();
     let of_cluster = params.cluster_id.and_then(|id| model.clusters.get(&id)?.settings.get("os_stream")?.as_str());
     let own_stream = params.os_stream.as_deref().filter(|stream| !stream.is_empty());
     let os_stream = own_stream.or(of_cluster).unwrap_or_default().to_owned();
-    let listed = os_image_version(catalogue, asked, &architecture, &os_stream).map_err(Refusal::invalid)?;
-    let openshift_version = listed.or(params.openshift_version).filter(|version| !version.is_empty());
-    let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
-    let openshift_version =
-        openshift_version.unwrap_or_else(|| default_version(&service.settings, cluster.map(AsRef::as_ref)));
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
         cpu_architecture: architecture,
         href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
         id,
         kind: "InfraEnv".into(),
-        kind_of_image: "full-iso".into(),
+        kind_of_image: params.image_type.clone().unwrap_or_else(|| "full-iso".into()),
         name: params.name,
+        openshift_version: params.openshift_version.unwrap_or_default(),
+        os_stream,
         user_name: "admin".into(),
         ..InfraEnv::default()
+    };
+    let listed = os_image_version(catalogue, &infra_env).map_err(Refusal::invalid)?;
+    let openshift_version = listed.unwrap_or_else(|| infra_env.openshift_version.clone());
+    let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
+    let openshift_version = match openshift_version.as_str() {
+        "" => default_version(&service.settings, cluster.map(AsRef::as_ref)),
+        _ => openshift_version,
     };
     let agent_token = service.settings.auth.agent_token(id, 0).unwrap_or_default();
     let signing_key = auth::new_signing_key();
@@ -102,7 +105,7 @@ fn create_from(
         network_discovery_delay_seconds: params.network_discovery_delay_seconds,
         ntp_sources: params.ntp_sources,
         openshift_version: Some(openshift_version),
-        os_stream: Some(os_stream),
+        os_stream: None,
         proxy: params.proxy,
         pull_secret: Some(params.pull_secret),
         rendezvous_ip: params.rendezvous_ip,
@@ -162,18 +165,18 @@ fn default_version(settings: &Settings, cluster: Option<&ClusterRecord>) -> Stri
 }
 
 /// The version by which the OS image is listed that hosts boot; none where none is listed.
-fn os_image_version(
-    catalogue: Option<&Catalogue>,
-    version: &str,
-    architecture: &str,
-    stream: &str,
-) -> Result<Option<String>, String> {
+fn os_image_version(catalogue: Option<&Catalogue>, own: &InfraEnv) -> Result<Option<String>, String> {
+    let (version, architecture) = (own.openshift_version.as_str(), own.cpu_architecture.as_str());
+    let offline = || catalogue?.offline_image(version, architecture).filter(|_| own.kind_of_image == DISCONNECTED_ISO);
+    if let Some(image) = offline() {
+        return Ok(Some(image.openshift_version.clone()));
+    }
     let Some(catalogue) = catalogue.filter(|catalogue| catalogue.lists_os_images()) else { return Ok(None) };
     let image = match version {
         "" => catalogue
-            .latest_os_image(architecture, stream)
+            .latest_os_image(architecture, &own.os_stream)
             .map_err(|why| format!("Failed to get latest OS image for architecture {architecture}: {why}"))?,
-        version => catalogue.os_image(version, architecture, stream).map_err(|why| {
+        version => catalogue.os_image(version, architecture, &own.os_stream).map_err(|why| {
             format!("No OS image for Openshift version {version} and architecture {architecture}: {why}")
         })?,
     };
@@ -210,8 +213,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
         infra_env_settings::apply(&mut record, params)?;
         let own = &record.infra_env;
-        os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture, &own.os_stream)
-            .map_err(Refusal::invalid)?;
+        os_image_version(catalogue, own).map_err(Refusal::invalid)?;
         if let Some(cluster) = own.cluster_id.and_then(|id| change.model().clusters.get(&id)) {
             check_cluster(catalogue, cluster, &own.cpu_architecture, &own.openshift_version)
                 .map_err(Refusal::invalid)?;

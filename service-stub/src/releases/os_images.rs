@@ -178,12 +178,6 @@ impl IsoArgument {
     }
 }
 
-impl From<PathBuf> for IsoArgument {
-    fn from(path: PathBuf) -> Self {
-        Self::Any(path)
-    }
-}
-
 fn is_release(version: &str) -> bool {
     matches!(version::form(version), Some(version::Form::Minor | version::Form::Patch))
 }
