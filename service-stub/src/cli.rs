@@ -376,9 +376,11 @@ impl Serve {
             }
             None => None,
         };
-        for path in isos.iter().map(PathBuf::as_path).chain(os_images.iter().filter_map(OsImage::path)) {
+        let given = isos.iter().map(|path| ("--iso", path.as_path()));
+        let listed = os_images.iter().filter_map(OsImage::path).map(|path| ("OS image", path));
+        for (what, path) in given.chain(listed) {
             if !media_probe::is_iso(path).with_context(|| format!("cannot read {}", path.display()))? {
-                bail!("{} is not an ISO", path.display());
+                bail!("{what} {} is not an ISO", path.display());
             }
         }
         for path in &self.images {
