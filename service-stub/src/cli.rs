@@ -560,6 +560,7 @@ fn connection_limit(descriptors: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::releases::Listing;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -574,6 +575,19 @@ mod tests {
             let program = Program::try_parse_from(["serve", "--state-dir", "state", name, "files"]).unwrap();
             assert_eq!(program.serve.cluster_files, Some("files".into()), "{name}");
         }
+    }
+
+    #[test]
+    fn isos_are_for_all_or_for_one_version_and_lists_are_files_or_text() {
+        let parse = |words: &[&str]| Program::try_parse_from(["serve", "--state-dir", "s"].iter().chain(words));
+        let serve =
+            parse(&["--iso", "a.iso", "--iso", "4.22:x86_64:rhel-10=b.iso", "--os-images", "[]"]).unwrap().serve;
+        let (any, listed) = IsoArgument::split(serve.isos);
+        assert_eq!((any, listed[0].os_stream.as_str()), (vec!["a.iso".into()], "rhel-10"));
+        assert_eq!(serve.releases.os_images, Some(Listing::Text("[]".into())));
+        let file = parse(&["--os-images", "images.json"]).unwrap().serve.releases.os_images;
+        assert_eq!(file, Some(Listing::File("images.json".into())));
+        assert!(parse(&["--iso", "4.22:vax=b.iso"]).is_err());
     }
 
     #[test]
