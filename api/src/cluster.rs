@@ -60,6 +60,9 @@ pub struct ClusterCreateParams {
     pub openshift_version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_bundles: Option<Vec<Value>>,
+    /// Release stream of the nodes' system, as `rhel-10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_stream: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     /// Registry credentials: JSON with `auths`.
@@ -130,6 +133,9 @@ pub struct ClusterUpdateParams {
     pub olm_operators: Option<Vec<Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_bundles: Option<Vec<Value>>,
+    /// Release stream of the nodes' system, as `rhel-10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_stream: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -31,6 +31,9 @@ pub struct InfraEnvCreateParams {
     pub ntp_sources: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openshift_version: Option<String>,
+    /// Release stream of the system that hosts boot, as `rhel-10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_stream: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
     /// Registry credentials.
@@ -64,6 +67,9 @@ pub struct InfraEnvUpdateParams {
     pub ntp_sources: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openshift_version: Option<String>,
+    /// Release stream of the system that hosts boot, as `rhel-10`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os_stream: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,6 +126,9 @@ pub struct InfraEnv {
     pub ntp_sources: String,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub openshift_version: String,
+    /// Release stream of the system that hosts boot; empty for the default of the version.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub os_stream: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub proxy: Proxy,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]

@@ -4,13 +4,14 @@ use crate::addresses::{base_url, default_listen, host_part, is_loopback, names, 
 use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
+use crate::disconnected;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
 use crate::http::tls::Tls;
 use crate::media::Media;
 use crate::payload::ImageArgs;
-use crate::releases::CatalogueArgs;
+use crate::releases::{Catalogue, CatalogueArgs, IsoArgument, OsImage};
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
@@ -92,9 +93,16 @@ pub struct Serve {
     pub(crate) state_dir: Option<PathBuf>,
 
     /// Live ISO for all infra-envs; the discovery config is written into it as it streams. May be given once per processor
-    /// architecture: each infra-env gets the one for its own
+    /// architecture: each infra-env gets the one for its own. VERSION:ARCH=FILE or VERSION:ARCH:STREAM=FILE, as in
+    /// 4.22:x86_64:rhel-10=live.iso, is for infra-envs of that version, architecture and release stream alone; the others get the
+    /// FILE without a version, or are refused
     #[arg(long = "iso", value_name = "FILE")]
-    pub isos: Vec<PathBuf>,
+    pub isos: Vec<IsoArgument>,
+
+    /// Ignition config for images of the type disconnected-iso, as `openshift-install agent create unconfigured-ignition` writes it.
+    /// The settings of each infra-env are merged into it. The ISOs are those of --os-images with that type
+    #[arg(help_heading = "Versions", long, value_name = "FILE")]
+    pub(crate) disconnected_ignition: Option<PathBuf>,
 
     /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be repeated: hosts get the first whose name
     /// contains their architecture, else the first that names none, unless their
@@ -346,7 +354,20 @@ impl Serve {
             None => Requirements::default(),
         };
         let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
-        let catalogue = self.releases.read()?;
+        let (isos, listed) = IsoArgument::split(self.isos);
+        let mut catalogue = self.releases.read()?;
+        if !listed.is_empty() {
+            catalogue.get_or_insert_with(Catalogue::default).add_os_images(listed.into_iter(), !isos.is_empty());
+        }
+        let os_images = catalogue.as_ref().map(Catalogue::os_images).unwrap_or_default();
+        let elsewhere = os_images.iter().filter(|image| image.path().is_none()).count();
+        if elsewhere > 0 && isos.is_empty() {
+            tracing::warn!(
+                elsewhere,
+                "OS images with addresses elsewhere are not downloaded: give the live ISO of each with --iso VERSION:ARCH=FILE"
+            );
+        }
+        let disconnected_ignition = self.disconnected_ignition.as_deref().map(disconnected::read).transpose()?;
         // Release images come from the registries that podman uses on this machine.
         let registry = match &cluster_files {
             Some(_) => {
@@ -355,9 +376,11 @@ impl Serve {
             }
             None => None,
         };
-        for path in &self.isos {
+        let given = isos.iter().map(|path| ("--iso", path.as_path()));
+        let listed = os_images.iter().filter_map(OsImage::path).map(|path| ("OS image", path));
+        for (what, path) in given.chain(listed) {
             if !media_probe::is_iso(path).with_context(|| format!("cannot read {}", path.display()))? {
-                bail!("--iso {} is not an ISO", path.display());
+                bail!("{what} {} is not an ISO", path.display());
             }
         }
         for path in &self.images {
@@ -365,8 +388,10 @@ impl Serve {
                 bail!("--image {} cannot be installed: {fault}", path.display());
             }
         }
-        let media = Media::open(&self.isos, &self.images, &self.agent_binaries)?;
-        for fault in media_probe::agent_faults(&self.isos, &self.agent_binaries, self.deliver_agent) {
+        let media = Media::open(&isos, &self.images, &self.agent_binaries)?.with_listed(os_images)?;
+        let hosts_boot = os_images.iter().filter(|image| !image.offline).filter_map(OsImage::path);
+        let all: Vec<PathBuf> = isos.into_iter().chain(hosts_boot.map(PathBuf::from)).collect();
+        for fault in media_probe::agent_faults(&all, &self.agent_binaries, self.deliver_agent) {
             tracing::warn!("{fault}");
         }
         let wanted = self.listen.unwrap_or_else(|| default_listen(&auth));
@@ -451,6 +476,7 @@ impl Serve {
                 limits,
                 openshift_versions: self.releases.openshift_versions,
                 catalogue: catalogue.map(Arc::new),
+                disconnected_ignition,
                 steps: self.steps,
                 retention: self.remove_inactive_after,
                 rendezvous: rendezvous.map(Arc::new),
@@ -534,6 +560,7 @@ fn connection_limit(descriptors: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::releases::Listing;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -548,6 +575,19 @@ mod tests {
             let program = Program::try_parse_from(["serve", "--state-dir", "state", name, "files"]).unwrap();
             assert_eq!(program.serve.cluster_files, Some("files".into()), "{name}");
         }
+    }
+
+    #[test]
+    fn isos_are_for_all_or_for_one_version_and_lists_are_files_or_text() {
+        let parse = |words: &[&str]| Program::try_parse_from(["serve", "--state-dir", "s"].iter().chain(words));
+        let serve =
+            parse(&["--iso", "a.iso", "--iso", "4.22:x86_64:rhel-10=b.iso", "--os-images", "[]"]).unwrap().serve;
+        let (any, listed) = IsoArgument::split(serve.isos);
+        assert_eq!((any, listed[0].os_stream.as_str()), (vec!["a.iso".into()], "rhel-10"));
+        assert_eq!(serve.releases.os_images, Some(Listing::Text("[]".into())));
+        let file = parse(&["--os-images", "images.json"]).unwrap().serve.releases.os_images;
+        assert_eq!(file, Some(Listing::File("images.json".into())));
+        assert!(parse(&["--iso", "4.22:vax=b.iso"]).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::cluster_files::ClusterFiles;
 use crate::dhcp_vips;
+use crate::disconnected;
 use crate::http::Refusal;
 use crate::ignition_endpoint::{self, Endpoint};
 use crate::infra_env::{self, DISCONNECTED_ISO};
@@ -46,9 +47,7 @@ pub(crate) fn discovery_for(
 ) -> Result<Vec<u8>, Refusal> {
     let infra_env = &record.infra_env;
     if infra_env.kind_of_image == DISCONNECTED_ISO {
-        let unbound = || Refusal::not_found(format!("infra_env {} is not bound to a cluster", infra_env.id));
-        infra_env.cluster_id.ok_or_else(unbound)?;
-        return Err(Refusal::not_implemented(&format!("the config of image_type {DISCONNECTED_ISO}")));
+        return disconnected::config(service, record);
     }
     let discovery = Discovery {
         service_url: service.settings.url.clone(),

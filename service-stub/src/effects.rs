@@ -169,7 +169,7 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
 }
 
 /// Generates the service's own files; all others are the operator's, and exist beforehand.
-fn prepare(change: &Change, record: &mut ClusterRecord) {
+fn prepare(change: &mut Change, record: &mut ClusterRecord) {
     match install_config::text(record, change.model()) {
         Ok(text) => {
             record.course.install_config = Secret::new(text);
@@ -177,7 +177,9 @@ fn prepare(change: &Change, record: &mut ClusterRecord) {
         }
         Err(error) => {
             record.course.preparation = Preparation::Failed;
-            record.course.preparation_reason = error.to_string();
+            let reason = error.to_string();
+            events::cluster(change, record, kinds::PREPARE_INSTALLATION_FAILED, json!({"error": reason}));
+            record.course.preparation_reason = reason;
         }
     }
 }

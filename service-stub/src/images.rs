@@ -1,14 +1,17 @@
 //! Streams ISOs with a discovery config, OS images, and our own binary.
 
 use crate::auth::Caller;
+use crate::disconnected;
 use crate::documents;
 use crate::http::call::call_of;
 use crate::http::work::blocking;
 use crate::http::{Call, Refusal, file::Offer};
-use crate::infra_env::appended;
+use crate::infra_env::{DISCONNECTED_ISO, appended};
 use crate::media::LiveIso;
 use crate::netboot;
+use crate::releases::OsImage;
 use crate::service::Service;
+use api::InfraEnv;
 use axum::{
     extract::{RawPathParams, Request, State},
     http::Method,
@@ -45,7 +48,10 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let model = service.store.model();
     let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
     let kind = kind.unwrap_or(&record.infra_env.kind_of_image);
-    let full = live_iso(service, &record.infra_env.cpu_architecture)?;
+    let full = match kind {
+        DISCONNECTED_ISO => disconnected::iso(service, &record.infra_env)?,
+        _ => iso_of(service, &record.infra_env)?,
+    };
     let pack = |config: &[u8]| ignition::pack(config).map_err(|error| Refusal::internal(&error));
     let (path, archives) = match kind {
         "minimal-iso" => {
@@ -56,6 +62,7 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
             archives.extend(netboot::minimal_initrd(&record.infra_env)?.unwrap_or_default());
             (path, archives)
         }
+        DISCONNECTED_ISO => (full.path().to_owned(), pack(&disconnected::config(service, record)?)?),
         "full-iso" => (full.path().to_owned(), pack(&documents::discovery(service, record)?)?),
         kind => return Err(Refusal::not_implemented(&format!("type={kind}"))),
     };
@@ -64,8 +71,40 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     Ok(service.media.iso(&path, format!("{id}-discovery.iso"), archives, &arguments, modified)?)
 }
 
+/// The live ISO that an infra-env's hosts boot.
+pub(crate) fn iso_of<'a>(service: &'a Service, infra_env: &InfraEnv) -> Result<&'a LiveIso, Refusal> {
+    let (version, architecture) = (&infra_env.openshift_version, &infra_env.cpu_architecture);
+    let catalogue = service.settings.catalogue.as_deref();
+    let listed = catalogue.and_then(|catalogue| catalogue.os_image(version, architecture, &infra_env.os_stream).ok());
+    iso_for(service, listed, architecture)
+}
+
+/// The live ISO of an OS image's build, or of the image for a version.
+pub(crate) fn iso_of_build<'a>(service: &'a Service, build: &str, architecture: &str) -> Result<&'a LiveIso, Refusal> {
+    let catalogue = service.settings.catalogue.as_deref();
+    iso_for(service, catalogue.and_then(|catalogue| catalogue.os_image_of_build(build, architecture)), architecture)
+}
+
+/// An OS image's own ISO if it is on this machine, else that for its processor.
+fn iso_for<'a>(service: &'a Service, listed: Option<&OsImage>, architecture: &str) -> Result<&'a LiveIso, Refusal> {
+    let Some(image) = listed else { return live_iso(service, architecture) };
+    service.media.listed(image).map_or_else(|| live_iso(service, architecture), Ok).map_err(|missing| {
+        if image.path().is_some() {
+            return missing;
+        }
+        Refusal::not_found(format!(
+            "the OS image {} for {} is at {}, and this service downloads none: start it with --iso {}:{}=FILE, or with --iso FILE",
+            image.version,
+            image.cpu_architecture,
+            api::http::public_url(&image.url),
+            image.openshift_version,
+            image.cpu_architecture
+        ))
+    })
+}
+
 /// The live ISO for a processor.
-pub(crate) fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso, Refusal> {
+fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso, Refusal> {
     let media = &service.media;
     media.iso_for(architecture).ok_or_else(|| match media.processors_of_isos().as_slice() {
         [] => Refusal::not_found("the service has no live ISO: start it with --iso FILE"),
@@ -79,8 +118,7 @@ pub(crate) fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&
 
 /// The base of minimal ISOs.
 fn minimal(service: &Service, full: &LiveIso) -> Result<PathBuf, Refusal> {
-    let query = full.query().map(|(name, value)| format!("?{name}={value}")).unwrap_or_default();
-    let rootfs_url = format!("{}/boot-artifacts/rootfs{query}", service.settings.boot_url);
+    let rootfs_url = format!("{}/boot-artifacts/rootfs{}", service.settings.boot_url, full.query());
     let made = full.minimal(service.store.directory(), &rootfs_url)?;
     made.ok_or_else(|| {
         Refusal::not_found(
@@ -95,9 +133,13 @@ pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request
     send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
 }
 
-/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal}.iso: the infra-env's; version and architecture are ignored.
+/// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal,disconnected}.iso: the infra-env's; version and architecture are ignored.
 pub(crate) async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    let kind = if request.uri().path().ends_with("/minimal.iso") { "minimal-iso" } else { "full-iso" };
+    let kind = match request.uri().path().rsplit('/').next() {
+        Some("minimal.iso") => "minimal-iso",
+        Some("disconnected.iso") => DISCONNECTED_ISO,
+        _ => "full-iso",
+    };
     send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
 }
 

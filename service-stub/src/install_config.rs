@@ -61,6 +61,9 @@ fn document(record: &ClusterRecord, model: &Model) -> Value {
     if let Some(proxy) = proxy(record, &machine_networks) {
         config["proxy"] = proxy;
     }
+    if let Some(stream) = record.settings.get("os_stream") {
+        config["osImageStream"] = stream.clone();
+    }
     // A single node starts its control plane from its own disk.
     if let Some(host) = hosts.iter().find(|host| record.single_node() && host.host.bootstrap) {
         config["bootstrapInPlace"] = json!({"installationDisk": host.host.installation_disk_path});

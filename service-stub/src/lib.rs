@@ -35,6 +35,7 @@ pub mod cluster_files;
 pub mod control;
 mod course;
 mod dhcp_vips;
+mod disconnected;
 mod documents;
 mod effects;
 mod encryption;

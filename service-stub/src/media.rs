@@ -3,7 +3,8 @@
 use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
-use crate::releases::normal_architecture;
+use crate::releases::{OsImage, normal_architecture};
+use crate::text::url_part;
 use rootfs_overlay::bake::{self, BakeError, program::Machine};
 use rootfs_overlay::{PatchedImage, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
@@ -43,6 +44,11 @@ pub enum MediaError {
     Kargs(#[from] rootfs_overlay::kargs::KargsError),
     #[error("two {what} are for {processor}: give one per processor architecture")]
     SameProcessor { what: &'static str, processor: &'static str },
+    /// A listed ISO is not what the list says.
+    #[error("{} is for {processor}, but its OS image is listed for {listed}", path.display())]
+    OtherProcessor { path: PathBuf, processor: &'static str, listed: String },
+    #[error("{} and {} are both listed as OS image {build} for {processor}", path.display(), other.display())]
+    SameBuild { path: PathBuf, other: PathBuf, build: String, processor: String },
     /// The ISO's architecture can't be read.
     #[error(transparent)]
     Processor(#[from] BakeError),
@@ -61,6 +67,8 @@ pub enum MediaError {
 #[derive(Debug, Default)]
 pub struct Media {
     isos: Vec<LiveIso>,
+    /// ISOs of listed OS images, by path.
+    listed: BTreeMap<PathBuf, LiveIso>,
     images: BTreeMap<String, PathBuf>,
     /// Names of OS images, in the order they were given.
     in_order: Vec<String>,
@@ -72,6 +80,8 @@ pub struct Media {
 pub struct LiveIso {
     path: PathBuf,
     processor: Option<Machine>,
+    /// Architecture and build of the OS image that it is listed as.
+    listed_as: Option<(String, String)>,
     minimal: Mutex<Option<PathBuf>>,
 }
 
@@ -116,11 +126,7 @@ impl Media {
     pub fn open(isos: &[PathBuf], images: &[PathBuf], programs: &[PathBuf]) -> Result<Self, MediaError> {
         let mut media = Self::default();
         for iso in isos {
-            // An ISO without room for a config must fail now, not when the first machine fetches it.
-            rootfs_overlay::ignition_patch(iso, b"{}")
-                .map_err(|source| MediaError::Iso { path: iso.into(), source })?;
-            let processor = bake::iso::processor(iso)?;
-            media.isos.push(LiveIso { path: iso.clone(), processor, minimal: Mutex::default() });
+            media.isos.push(LiveIso::open(iso)?);
         }
         check_one_each("live ISOs", media.isos.iter().map(|iso| iso.processor))?;
         for path in images {
@@ -140,6 +146,32 @@ impl Media {
             media.programs.push(Agent::open(&rootfs_overlay::program_for_images())?);
         }
         Ok(media)
+    }
+
+    /// Opens the ISOs of listed OS images, too.
+    pub fn with_listed(mut self, images: &[OsImage]) -> Result<Self, MediaError> {
+        for image in images {
+            let Some(path) = image.path() else { continue };
+            let mut iso = LiveIso::open(path)?;
+            if let Some(processor) = iso.processor.map(service_name).filter(|name| *name != image.cpu_architecture) {
+                let listed = image.cpu_architecture.clone();
+                return Err(MediaError::OtherProcessor { path: path.into(), processor, listed });
+            }
+            let name = (image.cpu_architecture.clone(), image.version.clone());
+            let same = |other: &&LiveIso| other.path != path && other.listed_as.as_ref() == Some(&name);
+            if let Some(other) = self.listed.values().find(same).map(|other| other.path.clone()) {
+                let (processor, build) = name;
+                return Err(MediaError::SameBuild { path: path.into(), other, build, processor });
+            }
+            iso.listed_as = Some(name);
+            self.listed.insert(path.into(), iso);
+        }
+        Ok(self)
+    }
+
+    /// The ISO of a listed OS image, if it is on this machine.
+    pub(crate) fn listed(&self, image: &OsImage) -> Option<&LiveIso> {
+        self.listed.get(image.path()?)
     }
 
     fn add_image(&mut self, path: &Path) -> Result<String, MediaError> {
@@ -178,7 +210,7 @@ impl Media {
 
     /// Whether there is an ISO.
     pub(crate) fn has_iso(&self) -> bool {
-        !self.isos.is_empty()
+        !self.isos.is_empty() || !self.listed.is_empty()
     }
 
     /// The ISO for a processor.
@@ -224,15 +256,35 @@ impl LiveIso {
         &self.path
     }
 
-    /// The minimal ISO's file in the state directory.
-    fn minimal_file(&self) -> String {
-        self.query().map_or("minimal.iso".to_owned(), |(_, processor)| format!("minimal.{processor}.iso"))
+    fn open(path: &Path) -> Result<Self, MediaError> {
+        // An ISO without room for a config must fail now, not when the first machine fetches it.
+        rootfs_overlay::ignition_patch(path, b"{}").map_err(|source| MediaError::Iso { path: path.into(), source })?;
+        let processor = bake::iso::processor(path)?;
+        Ok(Self { path: path.to_owned(), processor, listed_as: None, minimal: Mutex::default() })
     }
 
-    /// Name and value of the query for its files, unless it is the default without a query.
-    pub(crate) fn query(&self) -> Option<(&'static str, &'static str)> {
-        let processor = self.processor.map(service_name)?;
-        (processor != normal_architecture("")).then_some(("arch", processor))
+    /// The build of the OS image that it is listed as.
+    pub(crate) fn build(&self) -> Option<&str> {
+        self.listed_as.as_ref().map(|(_, build)| build.as_str())
+    }
+
+    /// The minimal ISO's file in the state directory.
+    fn minimal_file(&self) -> String {
+        if let Some((processor, build)) = &self.listed_as {
+            let build = hex(&Sha256::digest(build)[..8]);
+            return format!("minimal.{processor}.{build}.iso");
+        }
+        let other = self.processor.map(service_name).filter(|processor| *processor != normal_architecture(""));
+        other.map_or("minimal.iso".to_owned(), |processor| format!("minimal.{processor}.iso"))
+    }
+
+    /// The query of the addresses of its files; empty for the default.
+    pub(crate) fn query(&self) -> String {
+        if let Some((processor, build)) = &self.listed_as {
+            return format!("?arch={processor}&version={}", url_part(build));
+        }
+        let other = self.processor.map(service_name).filter(|processor| *processor != normal_architecture(""));
+        other.map_or(String::new(), |processor| format!("?arch={processor}"))
     }
 
     /// The base of minimal ISOs: unpacked from the full one when first requested, and stored in `directory`. `None` if the full ISO
@@ -472,7 +524,7 @@ mod tests {
 
     #[test]
     fn an_iso_of_another_processor_is_not_handed_out() {
-        let iso = |processor| LiveIso { path: PathBuf::new(), processor, minimal: Mutex::default() };
+        let iso = |processor| LiveIso { path: PathBuf::new(), processor, listed_as: None, minimal: Mutex::default() };
         let media = |processors: &[Option<Machine>]| Media {
             isos: processors.iter().map(|processor| iso(*processor)).collect(),
             ..Media::default()
@@ -485,7 +537,7 @@ mod tests {
         assert_eq!(chosen(&both, "ppc64le"), None);
         let arm = media(&[Some(Machine::Aarch64)]);
         assert_eq!((chosen(&arm, "x86_64"), arm.processors_of_isos()), (None, vec!["arm64"]));
-        assert_eq!(arm.isos[0].query(), Some(("arch", "arm64")));
+        assert_eq!(arm.isos[0].query(), "?arch=arm64");
         assert_eq!(chosen(&media(&[None]), "x86_64"), Some(None), "what doesn't tell is for all");
     }
 }

@@ -254,7 +254,7 @@ pub struct ClusterRecord {
     pub cluster: Cluster,
     /// Registry credentials; published in the install configuration alone.
     pub pull_secret: Secret,
-    /// Published settings this service keeps without acting on them.
+    /// Published settings that are shown as they were given.
     #[serde(default, rename = "kept")]
     pub settings: BTreeMap<String, Value>,
     /// What a page keeps with it; shown by an endpoint of its own.

@@ -5,13 +5,13 @@ use crate::documents;
 use crate::find::find_infra_env;
 use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
-use crate::images::live_iso;
+use crate::images::{iso_of, iso_of_build};
 use crate::infra_env::appended;
 use crate::media::MediaError;
 use crate::model::{HostRecord, InfraEnvRecord, Model};
 use crate::service::Service;
 use crate::state::HostState;
-use crate::text::chain;
+use crate::text::{chain, url_part};
 use api::{HostStage, InfraEnv};
 use ignition::discovery::ramdisk;
 use rootfs_overlay::initrd::{Archive, Compression};
@@ -24,7 +24,8 @@ pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal>
         "ins-file" => ("generic.ins", "generic.ins"),
         _ => return Err(Refusal::unknown_path("/boot-artifacts/…")),
     };
-    let offer = live_iso(service, call.query("arch").unwrap_or_default())?.in_iso(path, name)?;
+    let (build, architecture) = (call.query("version").unwrap_or_default(), call.query("arch").unwrap_or_default());
+    let offer = iso_of_build(service, build, architecture)?.in_iso(path, name)?;
     offer.ok_or_else(|| Refusal::not_found(format!("the live ISO has no {path}")))
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal>
 pub(crate) fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
     let id = call.infra_env_id()?;
     let record = find_infra_env(&service.store.model(), id)?;
-    let iso = live_iso(service, &record.infra_env.cpu_architecture)?;
+    let iso = iso_of(service, &record.infra_env)?;
     let config = documents::discovery(service, &record)?;
     let mut rest = ignition::pack(&config).map_err(|error| Refusal::internal(&error))?;
     rest.extend(minimal_initrd(&record.infra_env)?.unwrap_or_default());
@@ -74,7 +75,7 @@ pub(crate) fn script(
 ) -> Result<String, Refusal> {
     let kinds = ["discovery-image-always", "boot-order-control"];
     let kind = call.query("ipxe_script_type").map(|_| call.query_one_of("ipxe_script_type", &kinds)).transpose()?;
-    live_iso(service, &record.infra_env.cpu_architecture)?;
+    let iso = iso_of(service, &record.infra_env)?;
     let (infra_env, url) = (&record.infra_env, &service.settings.boot_url);
     let mac = call.query("mac");
     match (kind, mac) {
@@ -92,10 +93,8 @@ pub(crate) fn script(
             }
         }
     }
-    let part = |text: &str| -> String {
-        text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).collect()
-    };
-    let query = format!("arch={}&version={}", part(&infra_env.cpu_architecture), part(&infra_env.openshift_version));
+    let version = url_part(iso.build().unwrap_or(&infra_env.openshift_version));
+    let query = format!("arch={}&version={version}", url_part(&infra_env.cpu_architecture));
     let artifacts = format!("{url}/boot-artifacts");
     // The initramfs contains the config, so it has its own token.
     let initrd = format!("/images/{}/pxe-initrd?{query}", infra_env.id);

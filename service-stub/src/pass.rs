@@ -278,6 +278,16 @@ pub(crate) enum ClusterRefused {
     Host(HostId, HostState),
 }
 
+impl ClusterRefused {
+    /// The host that refuses.
+    pub(crate) fn host(self) -> Option<HostId> {
+        match self {
+            Self::State(_) => None,
+            Self::Host(id, _) => Some(id),
+        }
+    }
+}
+
 /// Applies a step to a cluster record; the caller stores it. Returns whether anything changed except by effects.
 fn enter_cluster(change: &mut Change, record: &mut ClusterRecord, step: cluster_state::Step) -> bool {
     let from = record.state;

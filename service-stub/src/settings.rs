@@ -55,6 +55,8 @@ pub struct Settings {
     pub openshift_versions: Vec<String>,
     /// Available releases and OS images, which replace that list: others are refused. Without it any version is accepted.
     pub catalogue: Option<Arc<Catalogue>>,
+    /// What images of the type `disconnected-iso` carry, as Ignition.
+    pub disconnected_ignition: Option<Arc<[u8]>>,
     /// Which steps hosts are given.
     pub steps: StepOptions,
     /// How long untouched records are retained.

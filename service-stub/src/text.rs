@@ -121,6 +121,11 @@ pub(crate) fn machine(inventory: &Inventory) -> String {
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
+/// What of a name can stand in an address as it is.
+pub(crate) fn url_part(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ mod iso;
 mod minimal;
 #[path = "files/netboot.rs"]
 mod netboot;
+#[path = "files/os_images.rs"]
+mod os_images;
 #[path = "files/settings.rs"]
 mod settings;
 

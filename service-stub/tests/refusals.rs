@@ -51,7 +51,8 @@ impl World {
             path
         };
         let (releases, images) = (write("releases", RELEASES), write("images", OS_IMAGES));
-        let catalogue = service_stub::releases::Catalogue::read(Some(&releases), Some(&images), None).unwrap();
+        let catalogue =
+            service_stub::releases::Catalogue::read(Some(&releases.into()), Some(&images.into()), None).unwrap();
         let running = Running::start(Files { catalogue: catalogue.map(Arc::new), ..Files::default() });
         Self { running, _files: files }
     }

@@ -25,6 +25,26 @@ pub fn document<T: serde::de::DeserializeOwned>() -> Option<T> {
     Some(serde_norway::from_str(&text).unwrap())
 }
 
+/// The same with what the API's version 2.56 adds to it.
+pub fn newest() -> Option<Value> {
+    let mut description: Value = document()?;
+    let paths = &mut description["paths"];
+    let mut offline = paths["/v2/openshift-versions"].clone();
+    offline["get"]["operationId"] = "v2ListSupportedOfflineOpenshiftVersions".into();
+    paths["/v2/offline-openshift-versions"] = offline;
+    for name in [
+        "cluster",
+        "cluster-create-params",
+        "v2-cluster-update-params",
+        "infra-env",
+        "infra-env-create-params",
+        "infra-env-update-params",
+    ] {
+        description["definitions"][name]["properties"]["os_stream"] = json!({"type": "string"});
+    }
+    Some(description)
+}
+
 /// The definitions of a Swagger 2 document.
 pub struct Swagger {
     pub definitions: Value,

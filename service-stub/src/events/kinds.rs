@@ -66,6 +66,8 @@ kinds! {
     HOST_INSTALL_PROGRESS_UPDATED: Info "host_install_progress_updated" "Host: {host_name}, {event}";
     HOST_INSTALLATION_CANCELLED: Info "host_installation_cancelled" "Installation cancelled for host {host_name}";
     HOST_INSTALLATION_RESET: Info "host_installation_reset" "Installation reset for host {host_name}";
+    HOST_INSTALLATION_RESET_FAILED: Error "host_installation_reset_failed"
+        "Failed to reset installation of host {host_name}. Error: {error}";
     HOST_INSTALLATION_STARTED: Info "host_installation_started"
         "Host {host_name} starting installation as a worker node";
     HOST_INSTALLER_ARGS_APPLIED: Info "host_installer_args_applied"
@@ -91,11 +93,14 @@ kinds! {
     IMAGE_INFO_UPDATED: Info "image_info_updated" "Updated image information ({details})";
     IMAGE_STATUS_UPDATED: Info "image_status_updated"
         "Host {host_name}: New image status {image_status}. result: {result}. {info}";
+    INFRA_ENV_DEREGISTER_FAILED: Error "infra_env_deregister_failed" "Failed to deregister infra env. Error: {error}";
     INFRA_ENV_DEREGISTERED: Info "infra_env_deregistered" "Deregistered infra env";
     INFRA_ENV_REGISTERED: Info "infra_env_registered" "Registered infra env";
     INSTALL_CONFIG_APPLIED: Info "install_config_applied" "Custom install config was applied to the cluster";
     INSTALLATION_PREPARING_TIMED_OUT: Warning "installation_preparing_timed_out"
         "Preparing for installation was timed out for the cluster, reason {reason}";
+    PREPARE_INSTALLATION_FAILED: Warning "prepare_installation_failed"
+        "Failed to prepare the installation due to an unexpected error: {error}. Please retry later";
     PROXY_SETTINGS_CHANGED: Info "proxy_settings_changed" "Proxy settings changed";
     QUICK_DISK_FORMAT_PERFORMED: Info "quick_disk_format_performed"
         "{host_name}: Performing quick format of disk {disk_name}({disk_id})";
@@ -114,6 +119,9 @@ kinds! {
     HOST_STEP_FAILED: Error "host_step_failed" "Host {host_name}: {reason}";
     RELEASE_IMAGE_UNREADABLE: Warning "release_image_unreadable" "Release image {image} cannot be read: {error}";
 }
+
+/// Those of which a host has one an hour.
+pub(crate) const HOURLY: &[Kind] = &[UPGRADE_AGENT_FAILED, UPGRADE_AGENT_FINISHED, UPGRADE_AGENT_STARTED];
 
 /// Names of those that are not among the published ones.
 #[cfg(test)]

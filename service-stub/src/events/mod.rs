@@ -107,7 +107,7 @@ pub(crate) fn infra_env(change: &mut Change, record: &InfraEnvRecord, kind: Kind
     infra_env_with(change, record, kind, Value::Null);
 }
 
-fn infra_env_with(change: &mut Change, record: &InfraEnvRecord, kind: Kind, details: Value) {
+pub(crate) fn infra_env_with(change: &mut Change, record: &InfraEnvRecord, kind: Kind, details: Value) {
     let ids = &record.infra_env;
     let common = json!({"cluster_id": ids.cluster_id, "infra_env_id": ids.id});
     let event = Event {

@@ -1,13 +1,17 @@
 //! The events against the published ones.
 
 use super::*;
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// A row of the published table: scope, category, severity, text, names of details.
 struct Published {
     scope: String,
     category: String,
     severity: String,
+    rate_limit: String,
     message: String,
     details: Vec<String>,
 }
@@ -22,9 +26,64 @@ fn published() -> Option<BTreeMap<String, Published>> {
         let cells: Vec<&str> = line.split('\t').collect();
         let details = cells[6].split(", ").filter_map(|cell| cell.split(' ').next()).map(str::to_owned).collect();
         let own = |at: usize| cells[at].to_owned();
-        (own(0), Published { scope: own(1), category: own(2), severity: own(3), message: own(5), details })
+        (
+            own(0),
+            Published {
+                scope: own(1),
+                category: own(2),
+                severity: own(3),
+                rate_limit: own(4),
+                message: own(5),
+                details,
+            },
+        )
     });
     Some(rows.collect())
+}
+
+/// Published, and not sent here.
+const NOT_SENT: &[(&str, &str)] = &[
+    ("after a failure of a database", "cluster_deregister_failed"),
+    ("after a failure of a database", "host_reset_fetch_failed"),
+    ("after a failure of a database", "host_set_status_failed"),
+    ("after a failure of a database", "generate_image_fetch_failed"),
+    ("a host that is not being installed does not prevent a cancellation", "host_cancel_installation_failed"),
+    ("its infra-env never had an id that a client knows", "infra_env_registration_failed"),
+    ("of the Kubernetes API", "host_approved_updated"),
+    ("a host that was reset waits for its image at once", "user_required_complete_installation_reset"),
+    ("the upload has no such type", "host_boot_logs_uploaded"),
+    ("controllers send it", "reboots_for_node"),
+    ("the published service does not send it either", "cancel_install_start_failed"),
+    ("the published service does not send it either", "cancel_install_commit_failed"),
+    ("the published service does not send it either", "host_registration_setting_properties_failed"),
+    ("the published service does not send it either", "expired_image_deleted"),
+    ("the published service does not send it either", "existing_image_reused"),
+    ("the published service does not send it either", "generate_image_format_failed"),
+    ("the published service does not send it either", "generate_minimal_iso_failed"),
+    ("the published service does not send it either", "upload_image_failed"),
+    ("the published service does not send it either", "ignition_config_image_generated"),
+    ("the published service does not send it either", "inactive_clusters_deregistered"),
+    ("the published service does not send it either", "clusters_permanently_deleted"),
+];
+
+#[test]
+fn every_published_event_is_sent_or_has_a_reason() {
+    let Some(published) = published() else { return };
+    let user: BTreeSet<&str> = published.keys().map(String::as_str).filter(|name| !name.starts_with('(')).collect();
+    let ours = kinds::ALL.iter().map(|kind| kind.name).filter(|name| !kinds::OURS.contains(name));
+    let sent: BTreeSet<&str> = ours.collect();
+    let others: BTreeSet<&str> = NOT_SENT.iter().map(|(_, name)| *name).collect();
+    assert!(sent.is_disjoint(&others), "{:?}", sent.intersection(&others));
+    assert_eq!(sent.union(&others).copied().collect::<BTreeSet<_>>(), user);
+}
+
+#[test]
+fn rates_are_limited_as_published() {
+    let Some(published) = published() else { return };
+    let limited: BTreeSet<&str> =
+        published.iter().filter(|(_, row)| row.rate_limit != "-").map(|(name, _)| name.as_str()).collect();
+    assert!(limited.iter().all(|name| published[*name].rate_limit == "1h"));
+    assert_eq!(kinds::HOURLY.iter().map(|kind| kind.name).collect::<BTreeSet<_>>(), limited);
 }
 
 fn names_in(message: &str) -> Vec<&str> {
@@ -42,10 +101,19 @@ fn kinds_are_as_published() {
             assert_eq!(kind.severity.as_str(), row.severity, "{}", kind.name);
         }
         let starts = match row.scope.as_str() {
-            "cluster" => {
-                ["cluster", "api_", "install", "cancel", "reset", "finalizing", "proxy", "validations", "after"]
-                    .as_slice()
-            }
+            "cluster" => [
+                "cluster",
+                "api_",
+                "install",
+                "cancel",
+                "reset",
+                "finalizing",
+                "prepare",
+                "proxy",
+                "validations",
+                "after",
+            ]
+            .as_slice(),
             "infra_env" => &["infra_env", "image_info"],
             _ => &["host", "disk", "image_status", "quick", "upgrade"],
         };

@@ -209,7 +209,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     }
     if gives(StepType::UpgradeAgent) {
         let details = json!({"agent_image": service.settings.agent_image});
-        super::events::record_hourly(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
+        super::events::record(service, call, key, kinds::UPGRADE_AGENT_STARTED, &details)?;
     }
     Ok(Answer::json(StatusCode::OK, &steps))
 }

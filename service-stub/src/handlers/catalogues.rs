@@ -2,10 +2,11 @@
 //! this service has none of is empty.
 
 use crate::http::{Answer, Call, Refusal};
-use crate::releases::normal_architecture;
+use crate::releases::{Catalogue, normal_architecture, version::Version};
 use crate::service::Service;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn answer(document: &Value) -> Result<Answer, Refusal> {
     Ok(Answer::json(StatusCode::OK, document))
@@ -44,27 +45,48 @@ pub(crate) fn component_versions(service: &Service, _: &Call) -> Result<Answer, 
     }))
 }
 
-/// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default.
+/// GET /v2/openshift-versions: those of the catalogue; without one those the operator named, of which the last is the default, and
+/// without any the versions of OS images.
 pub(crate) fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let latest = call.query_flag("only_latest");
     let wanted = call.query("version");
     if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
         return Ok(Answer::json(StatusCode::OK, &catalogue.offers(wanted, latest)));
     }
-    let all = &service.settings.openshift_versions;
+    let os_images = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_os_images());
+    let mut all = service.settings.openshift_versions.clone();
+    if all.is_empty() {
+        // Those that hosts can boot.
+        let images = os_images.into_iter().flat_map(Catalogue::os_images).filter(|image| !image.offline);
+        let versions: BTreeSet<&String> = images.map(|image| &image.openshift_version).collect();
+        all = versions.into_iter().cloned().collect();
+        all.sort_by_key(|version| Version::parse(version));
+    }
+    let architectures = |version: &str| match os_images {
+        Some(listed) => listed.os_architectures(version),
+        None => vec![normal_architecture(std::env::consts::ARCH)],
+    };
     let skipped = if latest { all.len().saturating_sub(1) } else { 0 };
     let entry = |(at, version): (usize, &String)| {
         let document = json!({
-            "cpu_architectures": [normal_architecture(std::env::consts::ARCH)],
+            "cpu_architectures": architectures(version),
             "default": at + 1 == all.len(),
             "display_name": version,
             "support_level": "production",
         });
         (version.clone(), document)
     };
-    let listed = all.iter().enumerate().skip(skipped);
+    let listed = all.iter().enumerate().skip(skipped).filter(|(_, version)| !architectures(version).is_empty());
     let listed = listed.filter(|(_, version)| wanted.is_none_or(|wanted| matches_version(version, wanted)));
     answer(&Value::Object(listed.map(entry).collect()))
+}
+
+/// GET /v2/offline-openshift-versions: those that an image installs without any network.
+pub(crate) fn offline_openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let catalogue = service.settings.catalogue.as_deref();
+    let offers =
+        catalogue.map(|catalogue| catalogue.offline_offers(call.query("version"), call.query_flag("only_latest")));
+    Ok(Answer::json(StatusCode::OK, &offers.unwrap_or_default()))
 }
 
 /// The version itself, or one of that minor release.

@@ -49,6 +49,7 @@ pub(crate) const BODY: BodyShape = shape(
         text("ntp_sources").nullable(),
         list("olm_operators", &models::OPERATOR).undescribed(),
         list("operator_bundles", &models::BUNDLE).undescribed(),
+        text("os_stream").nullable(),
         object("platform", &models::PLATFORM),
         text("pull_secret").nullable(),
         flag("schedulable_masters").undescribed(),
@@ -398,6 +399,7 @@ fn set_settings(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Res
         ("https_proxy", &params.https_proxy),
         ("no_proxy", &params.no_proxy),
         ("ntp_sources", &params.ntp_sources),
+        ("os_stream", &params.os_stream),
         ("tags", &params.tags),
     ];
     for (name, text) in texts {

@@ -10,7 +10,7 @@ use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord};
-use crate::pass;
+use crate::pass::{self, ClusterRefused};
 use crate::roles;
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::Trigger, host::Trigger as HostTrigger};
@@ -141,6 +141,7 @@ fn release(service: &Service, change: &mut Change, cluster: &ClusterRecord, host
     let own = infra_env.is_none_or(|record| record.infra_env.cluster_id == Some(cluster.cluster.id));
     let mut record = host.clone();
     if own || pass::trigger(&service.rules(), change, &mut record, Some(cluster), HostTrigger::Unbind, "").is_err() {
+        events::host(change, host, kinds::HOST_DEREGISTERED, Value::Null);
         return change.remove_host(host.key());
     }
     change.put_host(record);
@@ -163,7 +164,8 @@ pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal>
         if service.settings.cluster_files.is_some() {
             roles::elect_bootstrap(change, id);
         }
-        act_on(service, change, &mut record, Trigger::Install)?;
+        pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::Install)
+            .map_err(|why| refusal(id, Trigger::Install, why))?;
         record.course.openshift_cluster_id = service.settings.cluster_files.as_ref().and_then(ClusterFiles::cluster_id);
         change.put_cluster(record);
         Ok(())
@@ -201,9 +203,13 @@ pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     find_cluster(&service.store.model(), id)?;
+    let mut unfit = None;
     let done = service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        act_on(service, change, &mut record, on)?;
+        pass::trigger_cluster(&service.rules(), change, &mut record, on).map_err(|why| {
+            unfit = why.host().filter(|_| on == Trigger::Reset);
+            refusal(id, on, why)
+        })?;
         change.put_cluster(record);
         pass::settle_cluster(&service.rules(), change, id);
         Ok(())
@@ -212,6 +218,10 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Ans
         service.change(call.request_id(), |change| {
             let record = find_cluster(change.model(), id)?;
             events::cluster(change, &record, failure, json!({"error": reason}));
+            let hosts = change.model().hosts_of_cluster(id);
+            if let Some(host) = hosts.iter().find(|host| Some(host.host.id) == unfit) {
+                events::host(change, host, kinds::HOST_INSTALLATION_RESET_FAILED, json!({"error": reason}));
+            }
             Ok(())
         })?;
     }
@@ -219,16 +229,14 @@ fn act(service: &Service, call: &Call, on: Trigger, failure: Kind) -> Result<Ans
     answer(service, id, StatusCode::ACCEPTED)
 }
 
-fn act_on(service: &Service, change: &mut Change, record: &mut ClusterRecord, on: Trigger) -> Result<(), Refusal> {
-    let id = record.cluster.id;
+fn refusal(id: ClusterId, on: Trigger, why: ClusterRefused) -> Refusal {
     let what = match on {
         Trigger::Install => "installed",
         Trigger::Cancel => "cancelled",
         Trigger::Reset => "reset",
         Trigger::AllowAddHosts | Trigger::Refresh => "changed",
     };
-    pass::trigger_cluster(&service.rules(), change, record, on)
-        .map_err(|why| Refusal::conflict(format!("cluster {id} can't be {what}: {why}")))
+    Refusal::conflict(format!("cluster {id} can't be {what}: {why}"))
 }
 
 /// PUT /v2/clusters/{id}/logs-progress.

@@ -3,10 +3,12 @@
 use super::{agent, infra_envs, manifests};
 use crate::cluster_files::ClusterFiles;
 use crate::course::OperatorStatus;
+use crate::disconnected;
 use crate::documents;
 use crate::find::{find_cluster, find_host, find_infra_env};
 use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
+use crate::infra_env::DISCONNECTED_ISO;
 use crate::install_config;
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
@@ -40,7 +42,10 @@ pub(crate) fn infra_env_file(service: &Service, call: &Call) -> Result<Answer, R
     let contents = match name {
         "discovery.ign" => {
             let kind = call.query("discovery_iso_type").unwrap_or(&record.infra_env.kind_of_image);
-            documents::discovery_for(service, &record, kind != "minimal-iso")?
+            match kind {
+                DISCONNECTED_ISO => disconnected::config(service, &record)?,
+                kind => documents::discovery_for(service, &record, kind != "minimal-iso")?,
+            }
         }
         "static-network-config" => network_archive(&record.infra_env)?,
         _ => netboot::script(service, call, &model, &record)?.into_bytes(),

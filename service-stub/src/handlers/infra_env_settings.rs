@@ -52,6 +52,9 @@ pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -
     if let Some(version) = params.openshift_version.filter(|version| !version.is_empty()) {
         own.openshift_version = version;
     }
+    if let Some(stream) = params.os_stream {
+        own.os_stream = stream;
+    }
     set_sources(own, params.additional_ntp_sources, params.ntp_sources)?;
     if let Some(delay) = params.network_discovery_delay_seconds {
         own.network_discovery_delay_seconds = Some(delay);

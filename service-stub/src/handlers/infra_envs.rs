@@ -7,13 +7,16 @@ use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_infra_env};
 use crate::http::body::{self, BodyShape, form, integer, length, object, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
+use crate::infra_env::DISCONNECTED_ISO;
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{ARCHITECTURES, Catalogue, MULTI, NEWEST_MINOR, normal_architecture, version};
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::text::url_part;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
 use axum::http::StatusCode;
+use serde_json::json;
 
 pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
     "infraenvCreateParams",
@@ -30,6 +33,7 @@ pub(crate) const NEW_INFRA_ENV: BodyShape = shape(
         integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
         text("ntp_sources").nullable(),
         text("openshift_version"),
+        text("os_stream").nullable(),
         object("proxy", &models::PROXY),
         text("pull_secret").required(),
         form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
@@ -65,22 +69,28 @@ fn create_from(
         check_cluster(catalogue, cluster, &architecture, version).map_err(Refusal::invalid)?;
     }
     infra_env_settings::check_new(params.ssh_authorized_key.as_deref(), params.pull_secret.expose())?;
-    let asked = params.openshift_version.as_deref().unwrap_or_default();
-    let listed = os_image_version(catalogue, asked, &architecture).map_err(Refusal::invalid)?;
-    let openshift_version = listed.or(params.openshift_version).filter(|version| !version.is_empty());
-    let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
-    let openshift_version =
-        openshift_version.unwrap_or_else(|| default_version(&service.settings, cluster.map(AsRef::as_ref)));
+    let of_cluster = params.cluster_id.and_then(|id| model.clusters.get(&id)?.settings.get("os_stream")?.as_str());
+    let own_stream = params.os_stream.as_deref().filter(|stream| !stream.is_empty());
+    let os_stream = own_stream.or(of_cluster).unwrap_or_default().to_owned();
     let infra_env = InfraEnv {
         cluster_id: params.cluster_id,
         cpu_architecture: architecture,
         href: format!("{}/v2/infra-envs/{id}", api::API_PATH),
         id,
         kind: "InfraEnv".into(),
-        kind_of_image: "full-iso".into(),
+        kind_of_image: params.image_type.clone().unwrap_or_else(|| "full-iso".into()),
         name: params.name,
+        openshift_version: params.openshift_version.unwrap_or_default(),
+        os_stream,
         user_name: "admin".into(),
         ..InfraEnv::default()
+    };
+    let listed = os_image_version(catalogue, &infra_env).map_err(Refusal::invalid)?;
+    let openshift_version = listed.unwrap_or_else(|| infra_env.openshift_version.clone());
+    let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
+    let openshift_version = match openshift_version.as_str() {
+        "" => default_version(&service.settings, cluster.map(AsRef::as_ref)),
+        _ => openshift_version,
     };
     let agent_token = service.settings.auth.agent_token(id, 0).unwrap_or_default();
     let signing_key = auth::new_signing_key();
@@ -95,6 +105,7 @@ fn create_from(
         network_discovery_delay_seconds: params.network_discovery_delay_seconds,
         ntp_sources: params.ntp_sources,
         openshift_version: Some(openshift_version),
+        os_stream: None,
         proxy: params.proxy,
         pull_secret: Some(params.pull_secret),
         rendezvous_ip: params.rendezvous_ip,
@@ -154,17 +165,18 @@ fn default_version(settings: &Settings, cluster: Option<&ClusterRecord>) -> Stri
 }
 
 /// The version by which the OS image is listed that hosts boot; none where none is listed.
-fn os_image_version(
-    catalogue: Option<&Catalogue>,
-    version: &str,
-    architecture: &str,
-) -> Result<Option<String>, String> {
+fn os_image_version(catalogue: Option<&Catalogue>, own: &InfraEnv) -> Result<Option<String>, String> {
+    let (version, architecture) = (own.openshift_version.as_str(), own.cpu_architecture.as_str());
+    let offline = || catalogue?.offline_image(version, architecture).filter(|_| own.kind_of_image == DISCONNECTED_ISO);
+    if let Some(image) = offline() {
+        return Ok(Some(image.openshift_version.clone()));
+    }
     let Some(catalogue) = catalogue.filter(|catalogue| catalogue.lists_os_images()) else { return Ok(None) };
     let image = match version {
         "" => catalogue
-            .latest_os_image(architecture)
+            .latest_os_image(architecture, &own.os_stream)
             .map_err(|why| format!("Failed to get latest OS image for architecture {architecture}: {why}"))?,
-        version => catalogue.os_image(version, architecture).map_err(|why| {
+        version => catalogue.os_image(version, architecture, &own.os_stream).map_err(|why| {
             format!("No OS image for Openshift version {version} and architecture {architecture}: {why}")
         })?,
     };
@@ -183,6 +195,7 @@ pub(crate) const CHANGED_INFRA_ENV: BodyShape = shape(
         integer("network_discovery_delay_seconds", 0, i64::MAX).nullable(),
         text("ntp_sources").nullable(),
         text("openshift_version").nullable(),
+        text("os_stream").nullable(),
         object("proxy", &models::PROXY),
         text("pull_secret"),
         form("rendezvous_ip", &models::RENDEZVOUS_IP).nullable(),
@@ -200,7 +213,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
         infra_env_settings::apply(&mut record, params)?;
         let own = &record.infra_env;
-        os_image_version(catalogue, &own.openshift_version, &own.cpu_architecture).map_err(Refusal::invalid)?;
+        os_image_version(catalogue, own).map_err(Refusal::invalid)?;
         if let Some(cluster) = own.cluster_id.and_then(|id| change.model().clusters.get(&id)) {
             check_cluster(catalogue, cluster, &own.cpu_architecture, &own.openshift_version)
                 .map_err(Refusal::invalid)?;
@@ -231,8 +244,7 @@ fn published(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
 pub(crate) fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, Timestamp) {
     let infra_env = &record.infra_env;
     let part = |text: &str| {
-        let plain = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-        let plain: String = plain.collect();
+        let plain = url_part(text);
         if plain.is_empty() { "any".to_owned() } else { plain }
     };
     let (id, version, architecture) = (infra_env.id, &infra_env.openshift_version, &infra_env.cpu_architecture);
@@ -240,7 +252,11 @@ pub(crate) fn image_url(service: &Service, record: &InfraEnvRecord) -> (String, 
         Some((token, expires_at)) => (format!("bytoken/{token}"), expires_at),
         None => (format!("byid/{id}"), Timestamp::ZERO),
     };
-    let file = if infra_env.kind_of_image == "minimal-iso" { "minimal.iso" } else { "full.iso" };
+    let file = match infra_env.kind_of_image.as_str() {
+        "minimal-iso" => "minimal.iso",
+        DISCONNECTED_ISO => "disconnected.iso",
+        _ => "full.iso",
+    };
     (format!("{}/{place}/{}/{}/{file}", service.settings.url, part(version), part(architecture)), expires_at)
 }
 
@@ -296,12 +312,12 @@ pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         let record = find_infra_env(change.model(), id)?;
         let hosts = change.model().hosts_of_infra_env(id).len();
         if hosts > 0 {
-            return Err(Refusal::invalid(format!(
-                "failed to deregister infraEnv {id}, {hosts} hosts are still associated"
-            )));
+            let reason = format!("failed to deregister infraEnv {id}, {hosts} hosts are still associated");
+            events::infra_env_with(change, &record, kinds::INFRA_ENV_DEREGISTER_FAILED, json!({"error": reason}));
+            return Ok(Err(Refusal::invalid(reason)));
         }
         events::infra_env(change, &record, kinds::INFRA_ENV_DEREGISTERED);
         change.remove_infra_env(id);
-        Ok(Answer::empty(StatusCode::NO_CONTENT))
-    })
+        Ok(Ok(Answer::empty(StatusCode::NO_CONTENT)))
+    })?
 }

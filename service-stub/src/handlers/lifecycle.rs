@@ -175,7 +175,15 @@ fn report_failure(
 
 /// POST …/actions/reset: for a host that is added to a cluster.
 pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    act_on_added(service, call, Trigger::Reset, "reset")?;
+    let reset = act_on_added(service, call, Trigger::Reset, "reset");
+    if let Err(Refusal::Application(StatusCode::CONFLICT, reason)) = &reset {
+        service.change(call.request_id(), |change| {
+            let record = find_host(change.model(), call.host_key()?)?;
+            events::host(change, &record, kinds::HOST_INSTALLATION_RESET_FAILED, json!({"error": reason}));
+            Ok(())
+        })?;
+    }
+    reset?;
     hosts::answer(service, call.host_key()?, StatusCode::OK)
 }
 

@@ -63,6 +63,7 @@ pub(crate) const BODY: BodyShape = shape(
         list("olm_operators", &models::OPERATOR).undescribed(),
         text("openshift_version").required(),
         list("operator_bundles", &models::BUNDLE).undescribed(),
+        text("os_stream").nullable(),
         object("platform", &models::PLATFORM).nullable(),
         text("pull_secret").required(),
         flag("schedulable_masters").undescribed(),
@@ -395,7 +396,7 @@ fn release(
     };
     if let [only] = release.cpu_architectures.as_slice()
         && catalogue.lists_os_images()
-        && catalogue.os_image(&release.openshift_version, only).is_err()
+        && catalogue.os_image(&release.openshift_version, only, "").is_err()
     {
         return Err(format!(
             "No OS images are available for version {} and architecture {only}",
@@ -449,6 +450,7 @@ fn settings(params: &ClusterCreateParams) -> BTreeMap<String, Value> {
         ("https_proxy", text(&params.https_proxy)),
         ("no_proxy", text(&params.no_proxy)),
         ("ntp_sources", text(&params.ntp_sources)),
+        ("os_stream", text(&params.os_stream)),
         ("tags", text(&params.tags)),
         ("disk_encryption", params.disk_encryption.as_ref().map(|given| merged_encryption(None, given))),
         ("schedulable_masters", params.schedulable_masters.filter(|on| *on).map(Value::from)),

@@ -84,7 +84,7 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Outcome::Host(change) => change_host(service, call, key, change)?,
         Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
         Outcome::Trigger(on, reason) => lifecycle::apply_outcome(service, call, key, on, &reason)?,
-        Outcome::Event(kind, details) => super::events::record_hourly(service, call, key, kind, &details)?,
+        Outcome::Event(kind, details) => super::events::record(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))
 }

@@ -46,6 +46,7 @@ fn settings(files: &std::path::Path) -> Settings {
         limits: Limits::default(),
         openshift_versions: Vec::new(),
         catalogue: None,
+        disconnected_ignition: None,
         steps: StepOptions { disk_speed_check: true, check_images: vec!["r.io/a:1".into()], ..StepOptions::default() },
         retention: Retention::default(),
         rendezvous: None,

@@ -81,9 +81,10 @@ pub enum NotListed {
     OsArchitecture(String),
     /// No OS image is for this version.
     #[error(
-        "The requested OS image for version ({version}) and CPU architecture ({architecture}) isn't specified in OS images list"
+        "The requested OS image for version ({version}){} isn't specified in OS images list",
+        of_stream(architecture, stream)
     )]
-    OsImage { version: String, architecture: String },
+    OsImage { version: String, architecture: String, stream: String },
     /// No OS image at all.
     #[error("No OS images are available")]
     NoOsImages,
@@ -103,6 +104,13 @@ pub enum NotListed {
         /// Versions with such a release, a comma list.
         others: String,
     },
+}
+
+fn of_stream(architecture: &str, stream: &str) -> String {
+    match stream {
+        "" => format!(" and CPU architecture ({architecture})"),
+        stream => format!(", CPU architecture ({architecture}) and OS stream ({stream})"),
+    }
 }
 
 fn advice(architecture: &str, others: &str) -> String {

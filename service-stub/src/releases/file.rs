@@ -1,12 +1,14 @@
-//! The catalogue's files: JSON in the form that is in use for them.
+//! The catalogue's lists: JSON in the form that is in use for them.
 
 use super::{CatalogueError, MULTI, MustGather, OsImage, Release, SupportLevel, normal_architecture, version};
+use crate::infra_env::DISCONNECTED_ISO;
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     fs::File,
     io::Read,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// The list of all releases there ever were is a tenth of this.
@@ -26,10 +28,47 @@ struct Entry {
     version: String,
     default: bool,
     support_level: Option<SupportLevel>,
+    os_stream: String,
+    default_os_stream: bool,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// Where a list is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listing {
+    File(PathBuf),
+    /// The list itself, as the published service has it in its environment.
+    Text(String),
+}
+
+impl Listing {
+    /// For errors.
+    fn name(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Text(_) => "the list given as text".into(),
+        }
+    }
+}
+
+impl From<OsString> for Listing {
+    fn from(text: OsString) -> Self {
+        match text.to_str().filter(|text| text.trim_start().starts_with(['[', '{'])) {
+            Some(json) => Self::Text(json.to_owned()),
+            None => Self::File(text.into()),
+        }
+    }
+}
+
+impl From<PathBuf> for Listing {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
 }
 
 /// `[{"openshift_version": …, "cpu_architecture": …, "cpu_architectures": […], "url": …, "version": …}]`.
-pub(crate) fn releases(path: &Path) -> Result<Vec<Release>, CatalogueError> {
+pub(crate) fn releases(list: &Listing) -> Result<Vec<Release>, CatalogueError> {
     let mut urls = BTreeSet::new();
     let release = |entry: Entry| {
         check(&entry, true)?;
@@ -51,27 +90,35 @@ pub(crate) fn releases(path: &Path) -> Result<Vec<Release>, CatalogueError> {
             support_level: entry.support_level,
         })
     };
-    entries(path, "a JSON list of release images", release)
+    entries(list, "a JSON list of release images", release)
 }
 
-/// `[{"openshift_version": …, "cpu_architecture": …, "url": …, "version": …}]`.
-pub(crate) fn os_images(path: &Path) -> Result<Vec<OsImage>, CatalogueError> {
-    entries(path, "a JSON list of OS images", |entry: Entry| {
+/// `[{"openshift_version": …, "cpu_architecture": …, "url": …, "version": …, "os_stream": …, "default_os_stream": …, "type": …}]`.
+pub(crate) fn os_images(list: &Listing) -> Result<Vec<OsImage>, CatalogueError> {
+    entries(list, "a JSON list of OS images", |entry: Entry| {
         check(&entry, false)?;
+        let offline = match entry.kind.as_str() {
+            "" | "full-iso" => false,
+            DISCONNECTED_ISO => true,
+            other => return Err(format!("type: '{}' is neither full-iso nor {DISCONNECTED_ISO}", shortened(other))),
+        };
         Ok(OsImage {
             cpu_architecture: normal_architecture(&entry.cpu_architecture).to_owned(),
             openshift_version: entry.openshift_version,
             url: entry.url,
             version: entry.version,
+            os_stream: entry.os_stream,
+            default_os_stream: entry.default_os_stream,
+            offline,
         })
     })
 }
 
 /// `{"4.22-x86_64": {"ocp": "IMAGE", …}}`; a key may be a full version with an architecture, a minor release with one, or a minor
 /// release.
-pub(crate) fn must_gather(path: &Path) -> Result<BTreeMap<String, MustGather>, CatalogueError> {
-    let all: BTreeMap<String, MustGather> = parse(path, "a JSON object of versions with objects of images")?;
-    bound(path, all.values().map(BTreeMap::len).sum())?;
+pub(crate) fn must_gather(list: &Listing) -> Result<BTreeMap<String, MustGather>, CatalogueError> {
+    let all: BTreeMap<String, MustGather> = parse(list, "a JSON object of versions with objects of images")?;
+    bound(list, all.values().map(BTreeMap::len).sum())?;
     for (index, (key, images)) in all.iter().enumerate() {
         let bad =
             images.iter().find(|(name, image)| name.is_empty() || image.is_empty() || image.len() > MAX_TEXT_BYTES);
@@ -80,7 +127,7 @@ pub(crate) fn must_gather(path: &Path) -> Result<BTreeMap<String, MustGather>, C
             None if version::minor(key).is_none() => format!("'{}' begins with no version", shortened(key)),
             None => continue,
         };
-        return Err(CatalogueError::Entry { path: path.to_owned(), index: index + 1, why });
+        return Err(CatalogueError::Entry { path: list.name(), index: index + 1, why });
     }
     Ok(all)
 }
@@ -91,9 +138,10 @@ fn check(entry: &Entry, multi: bool) -> Result<(), String> {
         ("cpu_architecture", &entry.cpu_architecture),
         ("url", &entry.url),
         ("version", &entry.version),
+        ("os_stream", &entry.os_stream),
     ];
     for (name, text) in texts {
-        if text.is_empty() {
+        if text.is_empty() && name != "os_stream" {
             return Err(format!("{name} is missing"));
         }
         if text.len() > MAX_TEXT_BYTES {
@@ -117,35 +165,38 @@ fn is_architecture(name: &str, multi: bool) -> bool {
 }
 
 fn entries<T>(
-    path: &Path,
+    list: &Listing,
     expected: &'static str,
     mut convert: impl FnMut(Entry) -> Result<T, String>,
 ) -> Result<Vec<T>, CatalogueError> {
-    let all: Vec<Entry> = parse(path, expected)?;
-    bound(path, all.len())?;
-    let refused = |index: usize, why| CatalogueError::Entry { path: path.to_owned(), index: index + 1, why };
+    let all: Vec<Entry> = parse(list, expected)?;
+    bound(list, all.len())?;
+    let refused = |index: usize, why| CatalogueError::Entry { path: list.name(), index: index + 1, why };
     let converted = all.into_iter().enumerate();
     converted.map(|(index, entry)| convert(entry).map_err(|why| refused(index, why))).collect()
 }
 
-fn bound(path: &Path, count: usize) -> Result<(), CatalogueError> {
+fn bound(list: &Listing, count: usize) -> Result<(), CatalogueError> {
     if count > MAX_ENTRIES {
-        return Err(CatalogueError::TooMany { path: path.to_owned(), count, limit: MAX_ENTRIES });
+        return Err(CatalogueError::TooMany { path: list.name(), count, limit: MAX_ENTRIES });
     }
     Ok(())
 }
 
-fn parse<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result<T, CatalogueError> {
-    let read = || {
+fn parse<T: DeserializeOwned>(list: &Listing, expected: &'static str) -> Result<T, CatalogueError> {
+    let read = |path: &Path| {
         let mut bytes = Vec::new();
         File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().map_err(|source| CatalogueError::Read { path: path.to_owned(), source })?;
+    let bytes = match list {
+        Listing::File(path) => read(path).map_err(|source| CatalogueError::Read { path: path.clone(), source })?,
+        Listing::Text(text) => text.clone().into_bytes(),
+    };
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-        return Err(CatalogueError::TooLarge { path: path.to_owned(), limit: MAX_BYTES });
+        return Err(CatalogueError::TooLarge { path: list.name(), limit: MAX_BYTES });
     }
-    serde_json::from_slice(&bytes).map_err(|source| CatalogueError::Json { path: path.to_owned(), expected, source })
+    serde_json::from_slice(&bytes).map_err(|source| CatalogueError::Json { path: list.name(), expected, source })
 }
 
 fn shortened(text: &str) -> String {

@@ -5,6 +5,7 @@
 mod args;
 mod error;
 mod file;
+mod os_images;
 #[cfg(test)]
 mod tests;
 pub(crate) mod version;
@@ -12,9 +13,11 @@ pub(crate) mod version;
 pub(crate) use args::CatalogueArgs;
 pub(crate) use error::{CatalogueError, NotListed};
 pub(crate) use file::ARCHITECTURES;
+pub use file::Listing;
+pub use os_images::{IsoArgument, OsImage};
 
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 use version::{Form, Version};
 
 /// Architecture of a request that names none.
@@ -37,6 +40,15 @@ pub enum SupportLevel {
     Maintenance,
     /// No longer.
     EndOfLife,
+}
+
+impl SupportLevel {
+    fn guess(version: &str) -> Self {
+        match Version::parse(without_multi(version)) {
+            Some(version) if version.is_prerelease() => Self::Beta,
+            _ => Self::Production,
+        }
+    }
 }
 
 /// `release-image`.
@@ -68,29 +80,12 @@ impl Release {
 
     /// As listed; one that is not listed so is in production once it is final.
     pub fn level(&self) -> SupportLevel {
-        let version = Version::parse(without_multi(&self.version));
-        let guessed = if version.is_some_and(|version| version.is_prerelease()) {
-            SupportLevel::Beta
-        } else {
-            SupportLevel::Production
-        };
-        self.support_level.unwrap_or(guessed)
+        self.support_level.unwrap_or_else(|| SupportLevel::guess(&self.version))
     }
 
     fn is_listed_beta(&self) -> bool {
         self.support_level == Some(SupportLevel::Beta)
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OsImage {
-    /// Release it belongs to, as `4.22` or in full.
-    pub openshift_version: String,
-    pub cpu_architecture: String,
-    /// Where its live ISO is.
-    pub url: String,
-    /// Its own build.
-    pub version: String,
 }
 
 /// Images that gather logs, by name: `ocp` is the cluster's own, others are those of operators.
@@ -101,15 +96,17 @@ pub type MustGather = BTreeMap<String, String>;
 pub struct Catalogue {
     releases: Vec<Release>,
     os_images: Vec<OsImage>,
+    /// Hosts of versions without an OS image boot another ISO.
+    others_boot: bool,
     must_gather: BTreeMap<String, MustGather>,
 }
 
 impl Catalogue {
-    /// Reads the given files; without any there is no catalogue.
+    /// Reads the given lists; without any there is no catalogue.
     pub fn read(
-        release_images: Option<&Path>,
-        os_images: Option<&Path>,
-        must_gather_images: Option<&Path>,
+        release_images: Option<&Listing>,
+        os_images: Option<&Listing>,
+        must_gather_images: Option<&Listing>,
     ) -> Result<Option<Self>, CatalogueError> {
         if release_images.is_none() && os_images.is_none() && must_gather_images.is_none() {
             return Ok(None);
@@ -117,6 +114,7 @@ impl Catalogue {
         Ok(Some(Self {
             releases: release_images.map(file::releases).transpose()?.unwrap_or_default(),
             os_images: os_images.map(file::os_images).transpose()?.unwrap_or_default(),
+            others_boot: false,
             must_gather: must_gather_images.map(file::must_gather).transpose()?.unwrap_or_default(),
         }))
     }
@@ -124,11 +122,6 @@ impl Catalogue {
     /// Release images are listed: only those can be installed.
     pub(crate) fn lists_releases(&self) -> bool {
         !self.releases.is_empty()
-    }
-
-    /// OS images are listed: only those can be booted.
-    pub(crate) fn lists_os_images(&self) -> bool {
-        !self.os_images.is_empty()
     }
 
     /// The recommended release; without one the last in the operator's list.
@@ -176,46 +169,6 @@ impl Catalogue {
         }
     }
 
-    /// The OS image for a version: exactly that, else its minor release's.
-    pub(crate) fn os_image(&self, version: &str, architecture: &str) -> Result<&OsImage, NotListed> {
-        let architecture = normal_architecture(architecture);
-        let own: Vec<&OsImage> = self.os_images.iter().filter(|image| image.cpu_architecture == architecture).collect();
-        if own.is_empty() {
-            return Err(NotListed::OsArchitecture(architecture.to_owned()));
-        }
-        let minor = version::minor(version).ok_or(NotListed::Malformed)?;
-        let exact = own.iter().find(|image| image.openshift_version == version);
-        let same_minor = || own.iter().find(|image| image.openshift_version == minor);
-        let patch = || {
-            let patches =
-                own.iter().filter(|image| version::minor(&image.openshift_version).as_deref() == Some(&minor));
-            patches.max_by_key(|image| Version::parse(&image.openshift_version))
-        };
-        let found = exact.or_else(same_minor).or_else(patch).copied();
-        found.ok_or_else(|| NotListed::OsImage { version: version.to_owned(), architecture: architecture.to_owned() })
-    }
-
-    /// The OS image of the newest release.
-    pub(crate) fn latest_os_image(&self, architecture: &str) -> Result<&OsImage, NotListed> {
-        let architecture = normal_architecture(architecture);
-        let own = self.os_images.iter().filter(|image| image.cpu_architecture == architecture);
-        own.max_by_key(|image| Version::parse(&image.openshift_version)).ok_or(NotListed::NoOsImages)
-    }
-
-    /// Architectures with an OS image for a version, which is named in full or as a minor release.
-    pub(crate) fn os_architectures(&self, version: &str) -> Vec<&str> {
-        let minor = version::minor(version);
-        let fits =
-            |image: &&OsImage| image.openshift_version == version || Some(&image.openshift_version) == minor.as_ref();
-        let mut found = Vec::new();
-        for image in self.os_images.iter().filter(fits) {
-            if minor.is_some() && !found.contains(&image.cpu_architecture.as_str()) {
-                found.push(image.cpu_architecture.as_str());
-            }
-        }
-        found
-    }
-
     /// Images that gather logs of a version: listed for it and its architecture, for its minor release and architecture, or for
     /// its minor release.
     pub fn must_gather(&self, version: &str, architecture: &str) -> Option<&MustGather> {
@@ -236,20 +189,13 @@ impl Catalogue {
         let mut offers: BTreeMap<String, Offer> = BTreeMap::new();
         for release in self.releases.iter().filter(wanted) {
             for architecture in &release.cpu_architectures {
-                if self.lists_os_images() && self.os_image(&release.version, architecture).is_err() {
+                if self.lists_os_images() && self.os_image(&release.version, architecture, "").is_err() {
                     continue;
                 }
                 let name = display_name(release);
-                let offer = offers.entry(name.clone()).or_insert_with(|| Offer {
-                    cpu_architectures: Vec::new(),
-                    default: false,
-                    display_name: name,
-                    support_level: release.level(),
-                });
+                let offer = offers.entry(name.clone()).or_insert_with(|| Offer::new(&name, release.level()));
                 offer.default |= release.default;
-                if !offer.cpu_architectures.contains(architecture) {
-                    offer.cpu_architectures.push(architecture.clone());
-                }
+                offer.add(architecture);
             }
         }
         offers
@@ -309,6 +255,18 @@ pub(crate) struct Offer {
     default: bool,
     display_name: String,
     support_level: SupportLevel,
+}
+
+impl Offer {
+    fn new(name: &str, support_level: SupportLevel) -> Self {
+        Self { cpu_architectures: Vec::new(), default: false, display_name: name.to_owned(), support_level }
+    }
+
+    fn add(&mut self, architecture: &str) {
+        if !self.cpu_architectures.iter().any(|own| own == architecture) {
+            self.cpu_architectures.push(architecture.to_owned());
+        }
+    }
 }
 
 fn without_multi(version: &str) -> &str {

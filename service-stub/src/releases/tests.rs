@@ -56,7 +56,7 @@ fn catalogue() -> Catalogue {
     ];
     let images = files.write("images", &format!("[{}]", images.join(",")));
     let gather = files.write("gather", r#"{"4.22-x86_64":{"ocp":"a"},"4.22":{"ocp":"b"},"4.22.9-x86_64":{"ocp":"c"}}"#);
-    Catalogue::read(Some(&releases), Some(&images), Some(&gather)).unwrap().unwrap()
+    Catalogue::read(Some(&releases.into()), Some(&images.into()), Some(&gather.into())).unwrap().unwrap()
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn os_images_by_version_and_minor_release() {
         ),
         ("x", "x86_64", Err("invalid version")),
     ] {
-        let found = catalogue.os_image(version, architecture);
+        let found = catalogue.os_image(version, architecture, "");
         let found = found.map(|image| image.url.as_str()).map_err(|why| why.to_string());
         assert_eq!(found, expected.map_err(str::to_owned), "{version} {architecture}");
     }
-    assert_eq!(catalogue.latest_os_image("x86_64").unwrap().openshift_version, "4.22");
+    assert_eq!(catalogue.latest_os_image("x86_64", "").unwrap().openshift_version, "4.22");
     assert_eq!(catalogue.os_architectures("4.22.9"), ["x86_64", "arm64"]);
     assert!(catalogue.os_architectures("4.9").is_empty(), "listed by patches only");
 }
@@ -190,11 +190,11 @@ fn what_a_file_must_have() {
         (" ".repeat(5 << 20), "has more than 4 MiB"),
     ] {
         let path = files.write("releases", &text);
-        let error = Catalogue::read(Some(&path), None, None).unwrap_err().to_string();
+        let error = Catalogue::read(Some(&path.into()), None, None).unwrap_err().to_string();
         assert!(error.contains(expected), "{expected}: {error}");
     }
     let gather = files.write("gather", r#"{"latest":{"ocp":"a"}}"#);
-    let error = Catalogue::read(None, None, Some(&gather)).unwrap_err().to_string();
+    let error = Catalogue::read(None, None, Some(&gather.into())).unwrap_err().to_string();
     assert!(error.ends_with("entry 1: 'latest' begins with no version"), "{error}");
     assert_eq!(Catalogue::read(None, None, None).unwrap(), None);
 }

@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Settings that no document has a field for, and their defaults.
-const INEXPRESSIBLE: [(&str, &str); 6] = [
+const INEXPRESSIBLE: [(&str, &str); 7] = [
     ("/additional_ntp_source", ""),
     ("/disk_encryption/enable_on", "none"),
     ("/hyperthreading", "all"),
     ("/ignition_endpoint/url", ""),
     ("/load_balancer/type", "cluster-managed"),
+    ("/os_stream", ""),
     ("/tags", ""),
 ];
 /// A longer network config is written as text.
@@ -145,6 +146,9 @@ impl Manifests {
             .proxy(["http_proxy", "https_proxy", "no_proxy"].map(|field| at(infra_env, &format!("/proxy/{field}"))));
         if !["", "full-iso"].contains(&at(infra_env, "/type")) {
             self.left_out(&format!("the type of the image, {}", at(infra_env, "/type")));
+        }
+        if !at(infra_env, "/os_stream").is_empty() {
+            self.left_out(&format!("the release stream of the image, {}", plain(at(infra_env, "/os_stream"))));
         }
         let mut document = document(
             "agent-install.openshift.io/v1beta1",

@@ -53,6 +53,7 @@ pub(crate) struct Files {
     pub image_args: ImageArgs,
     pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     pub catalogue: Option<Arc<Catalogue>>,
+    pub disconnected_ignition: Option<Arc<[u8]>>,
 }
 
 /// A running service; it stops when dropped.
@@ -110,12 +111,15 @@ impl Running {
             disabled_validations: Default::default(),
             limits: files.limits,
             openshift_versions: vec!["4.21.3".into(), "4.22.9".into()],
-            catalogue: files.catalogue,
+            catalogue: files.catalogue.clone(),
+            disconnected_ignition: files.disconnected_ignition,
             steps: files.steps,
             retention: files.retention,
             rendezvous: files.rendezvous.clone(),
         };
         let media = Media::open(files.iso.as_slice(), &files.images, files.agent.as_slice()).unwrap();
+        let listed = files.catalogue.as_deref().map(Catalogue::os_images).unwrap_or_default();
+        let media = media.with_listed(listed).unwrap();
         let service = Arc::new(Service::new(settings, store, media));
         if let Some(rack) = &files.rendezvous {
             rendezvous::begin(&service, rack).unwrap();

@@ -259,7 +259,12 @@ fn one_host_that_can_not_be_reset_stops_the_reset() {
         assert_eq!(world.state(index), "resetting-pending-user-action");
     }
     let names = world.event_names();
-    for name in ["reset_installation_failed", "cluster_installation_reset", "host_installation_reset"] {
+    for name in [
+        "reset_installation_failed",
+        "cluster_installation_reset",
+        "host_installation_reset_failed",
+        "host_installation_reset",
+    ] {
         assert!(names.iter().any(|own| own == name), "{name} in {names:?}");
     }
 }

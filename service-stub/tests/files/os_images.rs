@@ -1,0 +1,213 @@
+//! Several OS images at once: each infra-env boots that of its version, architecture and release stream.
+
+use crate::common::{API, Answer, Files, Running, pull_secret};
+use crate::iso::{self, BOOT_FILES};
+use serde_json::{Value, json};
+use service_stub::releases::{Catalogue, IsoArgument, OsImage};
+use std::{path::Path, sync::Arc};
+
+struct World {
+    running: Running,
+    _files: tempfile::TempDir,
+}
+
+/// An ISO whose kernel begins with a mark.
+fn write(path: &Path, mark: u8) {
+    iso::write(path);
+    let mut image = std::fs::read(path).unwrap();
+    image[BOOT_FILES[0].1 * 2048] = mark;
+    std::fs::write(path, image).unwrap();
+}
+
+impl World {
+    fn new() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let at = |name: &str| files.path().join(name);
+        for (name, mark) in [("nine.iso", b'9'), ("ten.iso", b'T'), ("offline.iso", b'O')] {
+            write(&at(name), mark);
+        }
+        let image = |version: &str, name: &str, more: Value| {
+            let mut image = json!({"openshift_version": version, "cpu_architecture": "x86_64",
+                "url": format!("file://{}", at(name).display()), "version": format!("build-{name}"), "rootfs_url": "unused"});
+            image.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            image
+        };
+        let elsewhere = json!({"openshift_version": "4.20", "cpu_architecture": "x86_64", "version": "420",
+            "url": "https://user:word@example.com/live.iso"});
+        let list = json!([
+            image("4.22", "nine.iso", json!({"os_stream": "rhel-9", "default_os_stream": true})),
+            image("4.22", "ten.iso", json!({"os_stream": "rhel-10"})),
+            image("4.22.9", "offline.iso", json!({"type": "disconnected-iso"})),
+            elsewhere,
+        ]);
+        let list = std::ffi::OsString::from(list.to_string()).into();
+        let catalogue = Catalogue::read(None, Some(&list), None).unwrap().map(Arc::new);
+        let base: Arc<[u8]> = br#"{"ignition": {"version": "3.2.0"}, "storage": {"files": [
+            {"path": "/etc/assisted/interactive-ui"}, {"path": "/etc/base"}]}}"#
+            .as_slice()
+            .into();
+        let running = Running::start(Files { catalogue, disconnected_ignition: Some(base), ..Files::default() });
+        Self { running, _files: files }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let answer = self.running.json(method, path, body);
+        (answer.status, answer.document())
+    }
+
+    fn infra_env(&self, more: Value) -> (u16, Value) {
+        let mut body = json!({"name": "lab", "pull_secret": pull_secret()});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.ask("POST", "/v2/infra-envs", &body)
+    }
+
+    fn cluster(&self, more: Value) -> Value {
+        let mut body = json!({"name": "rack", "openshift_version": "4.22.9", "pull_secret": pull_secret()});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (status, cluster) = self.ask("POST", "/v2/clusters", &body);
+        assert_eq!(status, 201, "{cluster}");
+        cluster
+    }
+
+    fn image(&self, infra_env: &Value) -> Answer {
+        let url = infra_env["download_url"].as_str().unwrap();
+        self.running.get(url.strip_prefix(&self.running.url).unwrap())
+    }
+
+    /// The mark in an infra-env's image, and in the kernel that its boot script names.
+    fn marks(&self, infra_env: &Value) -> (char, char) {
+        let image = self.image(infra_env);
+        assert_eq!(image.status, 200, "{}", String::from_utf8_lossy(&image.body[..200.min(image.body.len())]));
+        let id = infra_env["id"].as_str().unwrap();
+        let script = self.running.get(&format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=ipxe-script")).body;
+        let script = String::from_utf8(script).unwrap();
+        let kernel = script.lines().find_map(|line| line.strip_prefix("kernel ")).unwrap();
+        let kernel = kernel.split(' ').next().unwrap().strip_prefix(&self.running.url).unwrap();
+        (image.body[BOOT_FILES[0].1 * 2048].into(), self.running.get(kernel).body[0].into())
+    }
+}
+
+#[test]
+fn an_infra_env_boots_the_image_of_its_stream() {
+    let world = World::new();
+    let made = |more| {
+        let (status, infra_env) = world.infra_env(more);
+        assert_eq!(status, 201, "{infra_env}");
+        infra_env
+    };
+    let default = made(json!({"openshift_version": "4.22.9"}));
+    assert_eq!((&default["openshift_version"], &default["os_stream"]), (&json!("4.22"), &Value::Null));
+    assert_eq!(world.marks(&default), ('9', '9'));
+    let ten = made(json!({"os_stream": "rhel-10"}));
+    assert_eq!((&ten["os_stream"], world.marks(&ten)), (&json!("rhel-10"), ('T', 'T')));
+
+    let path = format!("/v2/infra-envs/{}", default["id"].as_str().unwrap());
+    let (status, changed) = world.ask("PATCH", &path, &json!({"os_stream": "rhel-10"}));
+    assert_eq!((status, &changed["os_stream"], world.marks(&changed)), (201, &json!("rhel-10"), ('T', 'T')));
+    let (status, refused) = world.ask("PATCH", &path, &json!({"os_stream": "rhel-11"}));
+    assert_eq!(
+        (status, &refused["reason"]),
+        (
+            400,
+            &json!(
+                "No OS image for Openshift version 4.22 and architecture x86_64: The requested OS image for version (4.22), CPU \
+                 architecture (x86_64) and OS stream (rhel-11) isn't specified in OS images list"
+            )
+        )
+    );
+    let (status, changed) = world.ask("PATCH", &path, &json!({"os_stream": ""}));
+    assert_eq!((status, &changed["os_stream"], world.marks(&changed)), (201, &Value::Null, ('9', '9')));
+
+    let elsewhere = made(json!({"openshift_version": "4.20"}));
+    let missing = world.image(&elsewhere);
+    let reason = missing.document()["reason"].as_str().unwrap().to_owned();
+    assert!(missing.status == 404 && reason.contains("downloads none") && !reason.contains("word"), "{reason}");
+}
+
+#[test]
+fn a_cluster_has_a_stream_and_its_infra_env_too() {
+    let world = World::new();
+    let cluster = world.cluster(json!({"os_stream": "rhel-10"}));
+    assert_eq!(cluster["os_stream"], "rhel-10");
+    let id = cluster["id"].as_str().unwrap();
+    let (_, inherits) = world.infra_env(json!({"cluster_id": id, "openshift_version": "4.22"}));
+    assert_eq!((&inherits["os_stream"], world.marks(&inherits)), (&json!("rhel-10"), ('T', 'T')));
+    let (_, own) = world.infra_env(json!({"cluster_id": id, "openshift_version": "4.22", "os_stream": "rhel-9"}));
+    assert_eq!(world.marks(&own), ('9', '9'));
+    let path = format!("/v2/clusters/{id}");
+    let config = |world: &World| world.running.get(&format!("{API}{path}/install-config")).document();
+    assert!(config(&world).as_str().unwrap().contains("osImageStream: rhel-10"));
+    let (status, changed) = world.ask("PATCH", &path, &json!({"os_stream": ""}));
+    assert_eq!((status, changed.get("os_stream")), (201, None));
+    assert!(!config(&world).as_str().unwrap().contains("osImageStream"));
+}
+
+#[test]
+fn versions_without_a_network_and_their_image() {
+    let world = World::new();
+    let get = |path: &str| world.running.get(&format!("{API}{path}")).document();
+    let offline = get("/v2/offline-openshift-versions?only_latest=true&version=22");
+    assert_eq!(
+        offline,
+        json!({"4.22.9": {"cpu_architectures": ["x86_64"], "display_name": "4.22.9", "support_level": "production"}})
+    );
+    assert_eq!(get("/v2/offline-openshift-versions?version=21"), json!({}));
+
+    let id = world.cluster(json!({}))["id"].as_str().unwrap().to_owned();
+    let (status, infra_env) = world.infra_env(json!({
+        "cluster_id": id, "openshift_version": "4.22", "image_type": "disconnected-iso", "rendezvous_ip": "192.0.2.80",
+        "ignition_config_override": r#"{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/etc/mine"}]}}"#,
+    }));
+    assert_eq!(status, 201, "{infra_env}");
+    let url = infra_env["download_url"].as_str().unwrap();
+    assert!(url.ends_with("/disconnected.iso"), "{url}");
+    let image = world.image(&infra_env);
+    assert_eq!((image.status, image.body[BOOT_FILES[0].1 * 2048]), (200, b'O'));
+    let served = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(served.path(), &image.body).unwrap();
+    let inside = rootfs_overlay::area::LiveIso::open(served.path()).unwrap().ignition().unwrap();
+    let config: Value = serde_json::from_slice(&inside).unwrap();
+    let mut paths: Vec<&str> =
+        config["storage"]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    paths.sort_unstable();
+    assert_eq!(
+        paths,
+        [
+            "/etc/assisted/interactive-ui",
+            "/etc/assisted/manifests/pull-secret.yaml",
+            "/etc/assisted/rendezvous-host.env",
+            "/etc/base",
+            "/etc/mine"
+        ]
+    );
+    let file = format!("/v2/infra-envs/{}/downloads/files?file_name=discovery.ign", infra_env["id"].as_str().unwrap());
+    assert_eq!(world.running.get(&format!("{API}{file}")).body, inside);
+}
+
+#[test]
+fn versions_to_install_are_those_that_hosts_can_boot() {
+    let world = World::new();
+    let versions = world.running.get(&format!("{API}/v2/openshift-versions")).document();
+    assert_eq!(versions.as_object().unwrap().keys().collect::<Vec<_>>(), ["4.22.9"], "4.21.3 has no OS image");
+    assert_eq!(versions["4.22.9"]["cpu_architectures"], json!(["x86_64"]));
+}
+
+#[test]
+fn an_iso_for_a_version_leaves_the_others_to_the_one_for_all() {
+    let files = tempfile::tempdir().unwrap();
+    let at = |name: &str| files.path().join(name);
+    write(&at("one.iso"), b'1');
+    write(&at("all.iso"), b'A');
+    let argument: IsoArgument = format!("4.21:x86_64={}", at("one.iso").display()).parse().unwrap();
+    let IsoArgument::Listed(image) = argument else { panic!("{argument:?}") };
+    let mut catalogue = Catalogue::default();
+    catalogue.add_os_images(std::iter::once::<OsImage>(image), true);
+    let catalogue = Some(Arc::new(catalogue));
+    let running = Running::start(Files { catalogue, iso: Some(at("all.iso")), ..Files::default() });
+    let world = World { running, _files: files };
+    for (version, mark) in [("4.21.3", '1'), ("4.22", 'A')] {
+        let (status, infra_env) = world.infra_env(json!({"openshift_version": version}));
+        assert_eq!(status, 201, "{infra_env}");
+        assert_eq!(world.marks(&infra_env), (mark, mark), "{version}");
+    }
+}
