@@ -1,9 +1,10 @@
 //! Boot menus of ISOs that have no areas for kernel arguments: the text of their kernels' lines.
 
-use super::{Content, LIVE_ISO, Replacement};
-use crate::iso9660::{Iso, IsoError};
+use crate::iso9660::{Extent, Iso, IsoError};
 use std::io::{Read, Seek};
 
+/// Names the medium with the root file system.
+pub(super) const LIVE_ISO: &str = "coreos.liveiso=";
 /// Where GRUB's and isolinux's menus are.
 const MENUS: [&str; 6] = [
     "EFI/redhat/grub.cfg",
@@ -15,14 +16,14 @@ const MENUS: [&str; 6] = [
 ];
 const MAX_MENU_BYTES: u64 = 1 << 20;
 
-/// The menus with `argument` in place of the medium's name; none if no line starts a CoreOS.
-pub(super) fn find<R: Read + Seek>(iso: &mut Iso<R>, argument: &str) -> Result<Vec<Replacement>, IsoError> {
+/// Where menus are, and their text with `argument` in place of the medium's name; none if no line starts a CoreOS.
+pub(super) fn find<R: Read + Seek>(iso: &mut Iso<R>, argument: &str) -> Result<Vec<(Extent, Vec<u8>)>, IsoError> {
     let mut found = Vec::new();
     for path in MENUS {
         let Some(was) = iso.find_optional(path)? else { continue };
         let menu = iso.read_file(path, MAX_MENU_BYTES)?;
         if let Some(menu) = String::from_utf8(menu).ok().and_then(|menu| edit(&menu, argument)) {
-            found.push(Replacement { was, content: Content::Bytes(menu.into_bytes()) });
+            found.push((was, menu.into_bytes()));
         }
     }
     Ok(found)

@@ -4,6 +4,7 @@
 //! Everything else stays as it is, also the tables that make the ISO boot from a stick. Files that grow are put behind the others, and
 //! their directory records point there. The same ISO and URL make the same bytes.
 
+mod error;
 mod menus;
 mod pointers;
 mod sectors;
@@ -12,14 +13,16 @@ mod tests;
 
 use crate::bake::partitions::Tables;
 use crate::bake::splice::{self, Piece};
-use crate::embed::{self, EmbedError};
+use crate::embed;
 use crate::iso9660::{Extent, Iso, IsoError, SECTOR_BYTES, Tree};
 use crate::kargs::{self, Edit, Kargs, KargsError};
-use pointers::{Hole, Pointers};
+pub use error::CutError;
+use menus::LIVE_ISO;
+use pointers::{Hole, Pointers, both};
 use sectors::Sectors;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
-use std::path::{Path, PathBuf};
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
 
 /// What a minimal ISO leaves out.
 const ROOTFS: &str = "images/pxeboot/rootfs.img";
@@ -28,35 +31,10 @@ const IBM_Z_BOOT: &str = "images/cdboot.img";
 /// What UEFI boots, a FAT.
 const EFI_BOOT: &str = "images/efiboot.img";
 const MAX_EFI_BOOT_BYTES: u64 = 256 << 20;
-/// Names the medium with the root file system.
-const LIVE_ISO: &str = "coreos.liveiso=";
 /// What the embed area gets beyond its length: room for networks and proxies, which the initramfs needs.
 const MORE_ROOM_BYTES: u64 = 1 << 20;
 /// What a URL may have beside letters and digits: nothing that GRUB's or the kernel's parser reads as more than itself.
 const URL_MARKS: &str = "-._~:/?#[]@!*+,=%";
-
-/// Why there is no minimal ISO.
-#[derive(Debug, thiserror::Error)]
-pub enum CutError {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("cannot read the ISO 9660 file system")]
-    Iso(#[from] IsoError),
-    /// It has no embed area.
-    #[error("it has no room for an Ignition config")]
-    Area(#[from] EmbedError),
-    #[error(transparent)]
-    Kargs(#[from] KargsError),
-    /// It is not fit for it.
-    #[error("cannot make a minimal ISO of {}: {what}", path.display())]
-    Base {
-        path: PathBuf,
-        /// Why not, and what to do.
-        what: String,
-    },
-    #[error("cannot write the minimal ISO")]
-    Write(#[source] io::Error),
-}
 
 /// A file that takes the place of another.
 struct Replacement {
@@ -115,7 +93,8 @@ pub fn write(path: &Path, rootfs_url: &str, out: &mut File) -> Result<(), CutErr
     let dropped = pointers.dropped;
 
     // As baking does it: behind the last byte, whole sectors.
-    let moved_len = iso.len() - hole.bytes();
+    let rest = hole.end().min(iso.len());
+    let moved_len = hole.start() + (iso.len() - rest);
     let start = moved_len.next_multiple_of(SECTOR_BYTES);
     let mut behind = vec![Piece::Zeros(start - moved_len)];
     let mut end = start;
@@ -150,7 +129,7 @@ pub fn write(path: &Path, rootfs_url: &str, out: &mut File) -> Result<(), CutErr
     patches.iter().for_each(|patch| sectors.write(patch.offset, &patch.bytes));
 
     let mut pieces = sectors.pieces(0, hole.start());
-    pieces.extend(sectors.pieces(hole.end(), iso.len()));
+    pieces.extend(sectors.pieces(rest, iso.len()));
     pieces.append(&mut behind);
     let tail_bytes = u64::try_from(tail.len()).unwrap_or_default();
     pieces.push(Piece::Zeros(len - end - tail_bytes));
@@ -176,7 +155,8 @@ fn plan<R: Read + Seek>(
     let Some(kargs) = Kargs::find(iso)? else {
         let found = menus::find(iso, &argument)?;
         let is_empty = found.is_empty();
-        replacements.extend(found);
+        let longer = found.into_iter().map(|(was, text)| Replacement { was, content: Content::Bytes(text) });
+        replacements.extend(longer);
         return Ok((!is_empty).then_some(replacements));
     };
     for patch in kargs.patches(&edit(kargs.current())?)? {
@@ -219,9 +199,4 @@ fn remove_record(sectors: &mut Sectors<'_>, offset: u64) -> Result<(), CutError>
     new.resize(old.len(), 0);
     sectors.write(start, &new);
     Ok(())
-}
-
-/// A number in both byte orders (ECMA-119 §7.3.3).
-fn both(number: u32) -> [u8; 8] {
-    (u64::from(number.swap_bytes()) << 32 | u64::from(number)).to_le_bytes()
 }

@@ -2,8 +2,8 @@
 //! directories with their Rock Ridge attributes (SUSP 1.12), El Torito, what boot loaders were patched with, and the headers of older
 //! CoreOS images.
 
+use super::error::CutError;
 use super::sectors::Sectors;
-use super::{CutError, both};
 use crate::iso9660::{Extent, Iso, IsoError, SECTOR_BYTES, Tree};
 use kernel::bytes::{be32, le32, le64};
 use std::collections::BTreeSet;
@@ -40,10 +40,6 @@ impl Hole {
 
     pub(super) fn end(&self) -> u64 {
         self.end * SECTOR_BYTES
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.end() - self.start()
     }
 
     fn contains(&self, sector: u64) -> bool {
@@ -244,4 +240,9 @@ impl<'a, 'b> Pointers<'a, 'b> {
         }
         Ok(())
     }
+}
+
+/// A number in both byte orders (ECMA-119 §7.3.3).
+pub(super) fn both(number: u32) -> [u8; 8] {
+    (u64::from(number.swap_bytes()) << 32 | u64::from(number)).to_le_bytes()
 }

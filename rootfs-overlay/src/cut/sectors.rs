@@ -1,6 +1,6 @@
 //! A file with some of its bytes changed in memory.
 
-use super::CutError;
+use super::error::CutError;
 use crate::bake::splice::Piece;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -6,6 +6,7 @@ use crate::iso9660::Descriptor;
 use kernel::bytes::{le32, le64};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 const URL: &str = "http://192.0.2.1:8090/boot-artifacts/rootfs?arch=arm64";
