@@ -43,6 +43,7 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let id = match call.caller {
         // A short address names its infra-env only in the token.
         Caller::InfraEnv(id) => id,
+        _ if !call.path("token").is_empty() => return Err(Refusal::not_found("no token names an infra-env here")),
         _ => call.infra_env_id()?,
     };
     let model = service.store.model();

@@ -320,7 +320,9 @@ impl LiveIso {
     /// bits.
     pub(crate) fn addrsize(&self, name: String, initrd: &Offer) -> Result<Option<Offer>, MediaError> {
         let inside = "images/initrd.addrsize";
-        let Some(original) = self.in_iso(inside, "initrd.addrsize")? else { return Ok(None) };
+        let Some(original) = self.in_iso(inside, "initrd.addrsize")?.filter(|file| file.len >= 8) else {
+            return Ok(None);
+        };
         let mut bytes = vec![0; 8];
         let read = original.source.read_exact_at(&mut bytes, 0);
         read.map_err(|source| MediaError::Read { path: self.path.join(inside), source })?;

@@ -67,15 +67,6 @@ pub(crate) fn write(path: &Path) {
     std::fs::write(path, image).unwrap();
 }
 
-/// Puts a record behind the others of a directory's sector.
-pub(crate) fn add(image: &mut [u8], sector: usize, record: &[u8]) {
-    let mut at = sector * SECTOR;
-    while image[at] > 0 {
-        at += usize::from(image[at]);
-    }
-    image[at..at + record.len()].copy_from_slice(record);
-}
-
 pub(crate) fn record(name: &[u8], sector: u32, len: usize, directory: bool) -> Vec<u8> {
     let mut record = vec![0; (33 + name.len()).next_multiple_of(2)];
     record[0] = u8::try_from(record.len()).unwrap();

@@ -114,7 +114,7 @@ fn an_iso_that_does_not_say_how_has_a_minimal_one_too() {
         let mut live = LiveIso::open(&file).unwrap();
         let wanted = format!("a=1 coreos.live.rootfs_url={}/boot-artifacts/rootfs b=2", running.url);
         assert_eq!(live.kargs().unwrap().current(), wanted);
-        assert_eq!(live.area().extent.len, (iso::AREA + (1 << 20)) as u64);
+        assert_eq!(live.area().extent.len, u64::try_from(iso::AREA + (1 << 20)).unwrap());
         // What the network needs is there before the root file system, and not in the config.
         assert!(live.archive().get("etc/assisted/network/host0/eth0.nmconnection").is_some(), "{version}");
         let config = live.ignition().unwrap();
@@ -127,6 +127,15 @@ fn an_iso_that_does_not_say_how_has_a_minimal_one_too() {
     }
 }
 
+/// Puts a record behind the others of a directory's sector.
+fn add(image: &mut [u8], sector: usize, record: &[u8]) {
+    let mut at = sector * SECTOR;
+    while image[at] > 0 {
+        at += usize::from(image[at]);
+    }
+    image[at..at + record.len()].copy_from_slice(record);
+}
+
 /// An image with what only those of IBM Z have.
 fn write_for_ibm_z(path: &Path) {
     iso::write(path);
@@ -134,10 +143,10 @@ fn write_for_ibm_z(path: &Path) {
     let number = |sector: usize| u32::try_from(sector).unwrap();
     let old = image.windows(10).position(|name| name == b"VMLINUZ.;1").unwrap();
     image[old..old + 7].copy_from_slice(b"UNKNOWN");
-    iso::add(&mut image, BEHIND + 1, &iso::record(b"KERNEL.IMG;1", number(BEHIND + 20), 5000, false));
-    iso::add(&mut image, 18, &iso::record(b"GENERIC.INS;1", number(BEHIND + 80), 11, false));
-    iso::add(&mut image, 19, &iso::record(b"CDBOOT.IMG;1", number(BEHIND + 81), 20, false));
-    iso::add(&mut image, 19, &iso::record(b"INITRD.ADD;1", number(BEHIND + 82), 16, false));
+    add(&mut image, BEHIND + 1, &iso::record(b"KERNEL.IMG;1", number(BEHIND + 20), 5000, false));
+    add(&mut image, 18, &iso::record(b"GENERIC.INS;1", number(BEHIND + 80), 11, false));
+    add(&mut image, 19, &iso::record(b"CDBOOT.IMG;1", number(BEHIND + 81), 20, false));
+    add(&mut image, 19, &iso::record(b"INITRD.ADD;1", number(BEHIND + 82), 16, false));
     for (sector, bytes) in [(BEHIND + 80, &b"kernel 0x0\n"[..]), (BEHIND + 82, b"\0\0\0\0\x01\x02\x03\x04original")] {
         image[sector * SECTOR..sector * SECTOR + bytes.len()].copy_from_slice(bytes);
     }
@@ -157,7 +166,8 @@ fn ibm_z_gets_the_files_of_its_loaders_and_no_minimal_iso() {
     let addrsize = format!("/images/{id}/s390x-initrd-addrsize?version=4.22");
     let initrd = running.get(&format!("/images/{id}/pxe-initrd?version=4.22&arch=s390x"));
     let answer = running.get(&addrsize);
-    let expected = [&b"\0\0\0\0\x01\x02\x03\x04"[..], &(initrd.body.len() as u64).to_be_bytes()].concat();
+    let expected =
+        [&b"\0\0\0\0\x01\x02\x03\x04"[..], &u64::try_from(initrd.body.len()).unwrap().to_be_bytes()].concat();
     assert_eq!((answer.status, &answer.body), (200, &expected));
     assert_eq!(
         answer.header("content-disposition"),
