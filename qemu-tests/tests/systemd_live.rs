@@ -53,6 +53,8 @@ enum Medium {
     FullIso,
     /// A CD, and the root file system by HTTP.
     MinimalIso,
+    /// The same of an ISO that does not describe its minimal form.
+    CutIso,
     /// A script, kernel, initramfs and root file system by HTTP.
     Ipxe,
 }
@@ -127,7 +129,7 @@ impl Site {
             pull_secret: Secret::new(r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#),
             additional_ntp_sources: Some(uplink::HOST.to_string()),
             cluster_id: None::<ClusterId>,
-            image_type: (boot.medium == Medium::MinimalIso).then(|| "minimal-iso".to_owned()),
+            image_type: matches!(boot.medium, Medium::MinimalIso | Medium::CutIso).then(|| "minimal-iso".to_owned()),
             static_network_config: boot.fixed.then(static_networks),
             // The script's own arguments have the console elsewhere.
             kernel_arguments: (boot.medium == Medium::Ipxe).then(|| kargs.collect()),
@@ -340,16 +342,19 @@ fn the_agent_registers_whatever_the_machine_starts_from() {
         Boot { medium: Medium::FullIso, firmware: Firmware::Bios, fixed: true },
         Boot { medium: Medium::FullIso, firmware: Firmware::Uefi, fixed: false },
         Boot { medium: Medium::MinimalIso, firmware: Firmware::Bios, fixed: false },
+        Boot { medium: Medium::CutIso, firmware: Firmware::Uefi, fixed: true },
+        Boot { medium: Medium::CutIso, firmware: Firmware::Bios, fixed: false },
         Boot { medium: Medium::Ipxe, firmware: Firmware::Bios, fixed: false },
     ];
     let named = std::env::var("LANDFALL_BOOT").ok();
     let chosen = |case: &Boot| match &named {
         Some(name) => run_name(*case).contains(name),
         // The baked ISO below starts whole, and `static_network` has the profiles.
-        None => case.medium == Medium::MinimalIso,
+        None => case.medium == Medium::MinimalIso || case.medium == Medium::CutIso && case.fixed,
     };
     for case in boots.into_iter().filter(chosen) {
-        rows.push(boot(&iso, case));
+        let plain = || ok(media::dracut_iso(true));
+        rows.push(if case.medium == Medium::CutIso { boot(&plain(), case) } else { boot(&iso, case) });
         println!("{}", rows.last().unwrap().join("  "));
     }
     println!("seconds since power-on:");

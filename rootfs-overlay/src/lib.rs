@@ -3,13 +3,14 @@
 //! A CoreOS-style live ISO ([`iso9660`]) keeps room for an Ignition config and network settings: the embed area, found by [`embed`].
 //! What is in it are [`initrd`] archives, which the boot loader hands to the kernel after the real one. It keeps room for kernel
 //! arguments too ([`kargs`]). [`area`] reads and changes both, `customize` makes of a live system one that installs a machine by
-//! itself, `miniso` takes the minimal ISO out of a full one, and [`cli`] is what coreos-installer's `iso` and `pxe` are.
+//! itself, `miniso` takes the minimal ISO out of a full one that describes it, [`cut`] makes one of any other, and [`cli`] is what coreos-installer's `iso` and `pxe` are.
 //! [`PatchedImage`] serves an ISO with changes without a copy of it.
 
 pub mod area;
 pub mod bake;
 pub mod cli;
 mod customize;
+pub mod cut;
 pub mod embed;
 pub mod image_cli;
 mod installer_files;

@@ -21,6 +21,9 @@ use std::{path::PathBuf, sync::Arc};
 
 type Shared = State<Arc<Service>>;
 
+/// Kinds of ISOs. A short address has them as file names: `full.iso`.
+const KINDS: [&str; 3] = ["full-iso", "minimal-iso", DISCONNECTED_ISO];
+
 async fn send(
     service: Arc<Service>,
     params: RawPathParams,
@@ -43,6 +46,7 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     let id = match call.caller {
         // A short address names its infra-env only in the token.
         Caller::InfraEnv(id) => id,
+        _ if !call.path("token").is_empty() => return Err(Refusal::not_found("no token names an infra-env here")),
         _ => call.infra_env_id()?,
     };
     let model = service.store.model();
@@ -119,39 +123,36 @@ fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso,
 /// The base of minimal ISOs.
 fn minimal(service: &Service, full: &LiveIso) -> Result<PathBuf, Refusal> {
     let rootfs_url = format!("{}/boot-artifacts/rootfs{}", service.settings.boot_url, full.query());
-    let made = full.minimal(service.store.directory(), &rootfs_url)?;
-    made.ok_or_else(|| {
-        Refusal::not_found(
-            "the live ISO has no coreos/miniso.dat, which a minimal ISO needs: use image_type full-iso, or an ISO that has it \
-             (coreos-installer pack minimal-iso)",
-        )
-    })
+    Ok(full.minimal(service.store.directory(), &rootfs_url)?)
 }
 
 /// GET /images/{infra_env_id}.
 pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    send(service, params, request, |service, call| iso(service, call, call.query("type"))).await
+    let find = |service: &Service, call: &Call| {
+        let kind = call.query("type").map(|_| call.query_one_of("type", &KINDS)).transpose()?;
+        iso(service, call, kind)
+    };
+    send(service, params, request, find).await
 }
 
 /// GET /byid/{infra_env_id}/{version}/{arch}/{full,minimal,disconnected}.iso: the infra-env's; version and architecture are ignored.
 pub(crate) async fn short(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    let kind = match request.uri().path().rsplit('/').next() {
-        Some("minimal.iso") => "minimal-iso",
-        Some("disconnected.iso") => DISCONNECTED_ISO,
-        _ => "full-iso",
-    };
-    send(service, params, request, move |service, call| iso(service, call, Some(kind))).await
-}
-
-/// GET /images/{infra_env_id}/{artifact}.
-pub(crate) async fn artifact(State(service): Shared, params: RawPathParams, request: Request) -> Response {
-    let path = request.uri().path().to_owned();
-    let find = move |service: &Service, call: &Call| match call.path("artifact") {
-        "pxe-initrd" => netboot::initrd(service, call),
-        "s390x-initrd-addrsize" => Err(Refusal::not_implemented("s390x-initrd-addrsize")),
-        _ => Err(Refusal::unknown_path(&path)),
+    let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let find = move |service: &Service, call: &Call| {
+        let kind = KINDS.into_iter().find(|kind| kind.replace('-', ".") == name);
+        iso(service, call, Some(kind.ok_or_else(|| Refusal::unknown_path(&name))?))
     };
     send(service, params, request, find).await
+}
+
+/// GET /images/{infra_env_id}/pxe-initrd.
+pub(crate) async fn initrd(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    send(service, params, request, netboot::initrd).await
+}
+
+/// GET /images/{infra_env_id}/s390x-initrd-addrsize.
+pub(crate) async fn addrsize(State(service): Shared, params: RawPathParams, request: Request) -> Response {
+    send(service, params, request, netboot::addrsize).await
 }
 
 /// GET /boot-artifacts/{artifact}.

@@ -6,7 +6,7 @@ use crate::http::range::Validators;
 use crate::releases::{OsImage, normal_architecture};
 use crate::text::url_part;
 use rootfs_overlay::bake::{self, BakeError, program::Machine};
-use rootfs_overlay::{PatchedImage, iso9660::Iso, miniso};
+use rootfs_overlay::{PatchedImage, cut, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
 use std::{
     collections::BTreeMap,
@@ -58,6 +58,9 @@ pub enum MediaError {
     /// The minimal ISO can't be unpacked.
     #[error("cannot unpack the minimal ISO in {}: {reason:#}", path.display())]
     Minimal { path: PathBuf, reason: anyhow::Error },
+    /// There can be no minimal ISO, or it can't be written.
+    #[error(transparent)]
+    Cut(#[from] cut::CutError),
     /// The config can't be overlaid.
     #[error(transparent)]
     Patch(#[from] rootfs_overlay::PatchError),
@@ -287,35 +290,42 @@ impl LiveIso {
         other.map_or(String::new(), |processor| format!("?arch={processor}"))
     }
 
-    /// The base of minimal ISOs: unpacked from the full one when first requested, and stored in `directory`. `None` if the full ISO
-    /// has no data for it.
-    pub fn minimal(&self, directory: &Path, rootfs_url: &str) -> Result<Option<PathBuf>, MediaError> {
-        let path = &self.path;
-        let failed = |source| MediaError::Inside { path: path.clone(), source };
-        let read = |source| MediaError::Read { path: path.clone(), source };
+    /// The base of minimal ISOs: made when first requested, and stored in `directory`.
+    pub fn minimal(&self, directory: &Path, rootfs_url: &str) -> Result<PathBuf, MediaError> {
+        let failed = |reason| MediaError::Minimal { path: self.path.clone(), reason };
         let mut made = self.minimal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*made {
-            return Ok(Some(made.clone()));
+            return Ok(made.clone());
         }
-        let mut full = File::open(path).map_err(read)?;
+        // An old one may still be open, and must not change.
+        let mut draft = tempfile::NamedTempFile::new_in(directory).map_err(|error| failed(error.into()))?;
+        match self.description()? {
+            Some((data, mut full)) => {
+                miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url)).map_err(failed)?;
+            }
+            None => cut::write(&self.path, rootfs_url, draft.as_file_mut())?,
+        }
+        let minimal = directory.join(self.minimal_file());
+        draft.persist(&minimal).map_err(|error| failed(error.into()))?;
+        Ok(made.insert(minimal).clone())
+    }
+
+    /// The description of the minimal ISO in the full one, if it is true of it: what was baked in later is not in it.
+    fn description(&self) -> Result<Option<(miniso::Data, File)>, MediaError> {
+        let path = &self.path;
+        let failed = |source| MediaError::Inside { path: path.clone(), source };
+        let full = File::open(path).map_err(|source| MediaError::Read { path: path.clone(), source })?;
         let mut iso = Iso::open(BufReader::new(&full)).map_err(failed)?;
-        if iso.find_optional(miniso::MINISO_PATH).map_err(failed)?.is_none() {
+        let is_baked = || bake::iso::IsoFile::open(path).is_ok_and(|iso| iso.manifest().is_some());
+        if iso.find_optional(miniso::MINISO_PATH).map_err(failed)?.is_none() || is_baked() {
             return Ok(None);
         }
         let data = iso.read_file(miniso::MINISO_PATH, 2 * miniso::MAX_DATA_BYTES).map_err(failed)?;
         drop(iso);
-        let mut unpack = || {
-            let data = miniso::Data::decode(&data)?;
-            // An old one may still be open, and must not change.
-            let mut draft = tempfile::NamedTempFile::new_in(directory)?;
-            miniso::unpack(&data, &mut full, draft.as_file_mut(), Some(rootfs_url))?;
-            let minimal = directory.join(self.minimal_file());
-            draft.persist(&minimal)?;
-            Ok(minimal)
-        };
-        let minimal = unpack().map_err(|reason| MediaError::Minimal { path: path.clone(), reason })?;
-        *made = Some(minimal.clone());
-        Ok(Some(minimal))
+        let data = miniso::Data::decode(&data).inspect_err(|error| {
+            tracing::warn!(iso = %path.display(), %error, "the ISO's description of its minimal form is not used");
+        });
+        Ok(data.ok().map(|data| (data, full)))
     }
 
     /// A file inside the ISO.
@@ -356,6 +366,23 @@ impl LiveIso {
             name,
             media_type: first.media_type,
         }))
+    }
+
+    /// What IBM Z's loader reads beside `initrd`: where it goes, as the ISO has it, and its length. Both are big-endian numbers of 64
+    /// bits.
+    pub(crate) fn addrsize(&self, name: String, initrd: &Offer) -> Result<Option<Offer>, MediaError> {
+        let inside = "images/initrd.addrsize";
+        let Some(original) = self.in_iso(inside, "initrd.addrsize")?.filter(|file| file.len >= 8) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; 8];
+        let read = original.source.read_exact_at(&mut bytes, 0);
+        read.map_err(|source| MediaError::Read { path: self.path.join(inside), source })?;
+        bytes.extend(initrd.len.to_be_bytes());
+        let etag = format!("{}-addrsize\"", initrd.validators.etag.trim_end_matches('"'));
+        let validators = Validators { etag, modified: initrd.validators.modified };
+        let len = u64::try_from(bytes.len()).unwrap_or_default();
+        Ok(Some(Offer { source: Arc::new(bytes), len, validators, name, media_type: original.media_type }))
     }
 }
 

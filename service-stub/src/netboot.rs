@@ -7,38 +7,63 @@ use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
 use crate::images::{iso_of, iso_of_build};
 use crate::infra_env::appended;
-use crate::media::MediaError;
+use crate::media::{LiveIso, MediaError};
 use crate::model::{HostRecord, InfraEnvRecord, Model};
+use crate::releases::normal_architecture;
 use crate::service::Service;
 use crate::state::HostState;
 use crate::text::{chain, url_part};
 use api::{HostStage, InfraEnv};
 use ignition::discovery::ramdisk;
+use rootfs_overlay::cut::CutError;
 use rootfs_overlay::initrd::{Archive, Compression};
+
+/// IBM Z, whose loaders read files that others have not.
+const IBM_Z: &str = "s390x";
 
 /// GET /boot-artifacts/{kernel,rootfs,ins-file}: files of the ISO as they are.
 pub(crate) fn artifact(service: &Service, call: &Call) -> Result<Offer, Refusal> {
-    let (path, name) = match call.path("artifact") {
-        "kernel" => ("images/pxeboot/vmlinuz", "vmlinuz"),
-        "rootfs" => ("images/pxeboot/rootfs.img", "rootfs.img"),
-        "ins-file" => ("generic.ins", "generic.ins"),
+    let architecture = call.query("arch").unwrap_or_default();
+    let is_ibm_z = normal_architecture(architecture) == IBM_Z;
+    let (paths, name): (&[&str], &str) = match call.path("artifact") {
+        "kernel" if is_ibm_z => (&["images/pxeboot/vmlinuz", "images/pxeboot/kernel.img"], "vmlinuz"),
+        "kernel" => (&["images/pxeboot/vmlinuz"], "vmlinuz"),
+        "rootfs" => (&["images/pxeboot/rootfs.img"], "rootfs.img"),
+        "ins-file" if is_ibm_z => (&["generic.ins"], "generic.ins"),
+        "ins-file" => return Err(Refusal::not_found(format!("ins-file is for arch={IBM_Z} only"))),
         _ => return Err(Refusal::unknown_path("/boot-artifacts/…")),
     };
-    let (build, architecture) = (call.query("version").unwrap_or_default(), call.query("arch").unwrap_or_default());
-    let offer = iso_of_build(service, build, architecture)?.in_iso(path, name)?;
-    offer.ok_or_else(|| Refusal::not_found(format!("the live ISO has no {path}")))
+    let iso = iso_of_build(service, call.query("version").unwrap_or_default(), architecture)?;
+    for path in paths {
+        if let Some(offer) = iso.in_iso(path, name)? {
+            return Ok(offer);
+        }
+    }
+    Err(Refusal::not_found(format!("the live ISO has no {}", paths.join(" or "))))
 }
 
 /// GET /images/{infra_env_id}/pxe-initrd: the ISO's initramfs, the config, and what networks and proxies need.
 pub(crate) fn initrd(service: &Service, call: &Call) -> Result<Offer, Refusal> {
-    let id = call.infra_env_id()?;
-    let record = find_infra_env(&service.store.model(), id)?;
-    let iso = iso_of(service, &record.infra_env)?;
-    let config = documents::discovery(service, &record)?;
+    let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
+    initrd_in(service, &record, iso_of(service, &record.infra_env)?)
+}
+
+/// GET /images/{infra_env_id}/s390x-initrd-addrsize: where that initramfs goes, and its length.
+pub(crate) fn addrsize(service: &Service, call: &Call) -> Result<Offer, Refusal> {
+    let record = find_infra_env(&service.store.model(), call.infra_env_id()?)?;
+    let iso = iso_of_build(service, &record.infra_env.openshift_version, IBM_Z)?;
+    let initrd = initrd_in(service, &record, iso)?;
+    let offer = iso.addrsize(format!("{}-initrd.addrsize", record.infra_env.id), &initrd)?;
+    offer.ok_or_else(|| Refusal::not_found("the live ISO has no images/initrd.addrsize"))
+}
+
+fn initrd_in(service: &Service, record: &InfraEnvRecord, iso: &LiveIso) -> Result<Offer, Refusal> {
+    let infra_env = &record.infra_env;
+    let config = documents::discovery(service, record)?;
     let mut rest = ignition::pack(&config).map_err(|error| Refusal::internal(&error))?;
-    rest.extend(minimal_initrd(&record.infra_env)?.unwrap_or_default());
-    let modified = record.infra_env.updated_at.unix_seconds();
-    let offer = iso.initrd(format!("{id}-initrd.img"), rest, modified)?;
+    rest.extend(minimal_initrd(infra_env)?.unwrap_or_default());
+    let modified = infra_env.updated_at.unix_seconds();
+    let offer = iso.initrd(format!("{}-initrd.img", infra_env.id), rest, modified)?;
     offer.ok_or_else(|| Refusal::not_found("the live ISO has no images/pxeboot/initrd.img"))
 }
 
@@ -137,7 +162,8 @@ impl From<MediaError> for Refusal {
     fn from(error: MediaError) -> Self {
         match error {
             // The user's arguments, not our fault.
-            MediaError::Kargs(error) => error.into(),
+            MediaError::Kargs(error) | MediaError::Cut(CutError::Kargs(error)) => error.into(),
+            MediaError::Cut(error @ CutError::Base { .. }) => Self::not_found(chain(&error)),
             error => Self::internal(&error),
         }
     }

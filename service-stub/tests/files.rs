@@ -144,8 +144,21 @@ fn images_and_the_binary_are_served_by_fixed_names() {
     assert_eq!(world.running.get("/images/7e5ff6df-e038-4103-bbb2-90433ded3e50").status, 404);
     let id = world.infra_env["id"].as_str().unwrap();
     assert_eq!(world.running.get(&format!("/images/{id}?type=disconnected-iso")).status, 501);
-    assert_eq!(world.running.get(&format!("/images/{id}/s390x-initrd-addrsize")).status, 501);
-    assert_eq!(world.running.get(&format!("/byid/{id}/4.22/x86_64/minimal.iso")).status, 404);
+    for (path, status) in [
+        ("/images/ID?type=other", 400),
+        ("/images/ID/s390x-initrd-addrsize", 404),
+        ("/images/ID/other", 404),
+        ("/byid/ID/4.22/x86_64/minimal.iso", 200),
+        ("/byid/ID/4.22/x86_64/disconnected.iso", 501),
+        ("/byid/ID/4.22/x86_64/other.iso", 404),
+        ("/byid/7e5ff6df-e038-4103-bbb2-90433ded3e50/4.22/x86_64/full.iso", 404),
+        ("/bytoken/no.token/4.22/x86_64/minimal.iso", 404),
+        ("/live", 200),
+        ("/health", 200),
+        ("/ready", 200),
+    ] {
+        assert_eq!(world.running.get(&path.replace("ID", id)).status, status, "{path}");
+    }
 }
 
 #[test]

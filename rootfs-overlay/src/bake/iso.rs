@@ -31,9 +31,12 @@ const KERNEL_START_BYTES: u64 = 64 << 10;
 pub fn processor(path: &Path) -> Result<Option<Machine>, BakeError> {
     let failed = |source| BakeError::Iso { path: path.to_owned(), source };
     let file = File::open(path).map_err(|source| BakeError::Read { path: path.to_owned(), source })?;
-    kernel_start(&mut Iso::open(BufReader::new(file)).map_err(failed)?)
-        .map(|start| start.as_deref().and_then(Machine::of_start))
-        .map_err(failed)
+    let mut iso = Iso::open(BufReader::new(file)).map_err(failed)?;
+    let kernel = kernel_start(&mut iso).map_err(failed)?;
+    let machine = kernel.as_deref().and_then(Machine::of_start);
+    // Kernels of IBM Z have no mark; its ISOs have a file that no others have.
+    let is_ibm_z = machine.is_none() && iso.find_optional(IBM_Z_BOOT).map_err(failed)?.is_some();
+    Ok(if is_ibm_z { Some(Machine::S390x) } else { machine })
 }
 
 fn kernel_start<R: std::io::Read + std::io::Seek>(

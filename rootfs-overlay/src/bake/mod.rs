@@ -11,7 +11,7 @@ pub mod initrd;
 pub mod iso;
 pub mod manifest;
 pub mod os_image;
-mod partitions;
+pub(crate) mod partitions;
 pub mod program;
 pub mod segment;
 pub mod splice;

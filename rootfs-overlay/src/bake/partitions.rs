@@ -1,5 +1,6 @@
 //! The partition tables of an ISO that is also a disk image (isohybrid): the ISO's partition grows over what is added, and the second
-//! GPT moves to the new end. Firmware and GRUB do not read past a partition's end.
+//! GPT moves to the new end. Firmware and GRUB do not read past a partition's end. Where something is cut out, partitions behind it
+//! move.
 //!
 //! Damaged tables and other partitions are left as they are.
 
@@ -17,10 +18,11 @@ const MAX_ENTRIES_BYTES: u64 = 512 * 128;
 
 /// The tables of an image of `len` bytes.
 #[derive(Debug)]
-pub(super) struct Tables {
-    len: u64,
+pub(crate) struct Tables {
     /// Entries to extend.
     mbr: Vec<MbrEntry>,
+    /// Other entries: offset of the number of their first block, that number, and how many blocks.
+    parts: Vec<(u64, u64, u64)>,
     gpt: Option<Gpt>,
 }
 
@@ -40,27 +42,54 @@ struct Gpt {
     entries: Vec<u8>,
     /// Offsets in `entries` of the last blocks to extend.
     last_blocks: Vec<usize>,
+    /// Those of the numbers of other partitions' first blocks.
+    parts: Vec<usize>,
 }
 
 impl Tables {
     /// Reads them with `read` (offset, length), which returns nothing past the end.
-    pub(super) fn read(len: u64, read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Self {
+    pub(crate) fn read(len: u64, read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Self {
         let covers = |first: u64, end_block: u64| {
             let end = end_block.saturating_mul(BLOCK_BYTES);
             first < FIRST_BLOCKS && end.saturating_add(SLACK_BYTES) >= len && end <= len
         };
-        let mut mbr = Vec::new();
+        let (mut mbr, mut parts) = (Vec::new(), Vec::new());
         if let Some(block) = read(0, BLOCK_BYTES).filter(|block| block.ends_with(&[0x55, 0xaa])) {
             for at in [446, 462, 478, 494] {
                 let (Some(first), Some(count)) = (le32(&block, at + 8), le32(&block, at + 12)) else { continue };
                 let (first, count) = (u64::from(first), u64::from(count));
+                let offset = u64::try_from(at + 8).unwrap_or_default();
                 if count > 0 && covers(first, first + count) {
                     let is_whole = (first + count) * BLOCK_BYTES == len;
-                    mbr.push(MbrEntry { offset: u64::try_from(at + 12).unwrap_or_default(), first, is_whole });
+                    mbr.push(MbrEntry { offset: offset + 4, first, is_whole });
+                } else if count > 0 {
+                    parts.push((offset, first, count));
                 }
             }
         }
-        Self { len, mbr, gpt: Gpt::read(&read, covers) }
+        Self { mbr, parts, gpt: Gpt::read(&read, covers) }
+    }
+
+    /// The changes of the partitions inside of the ISO when blocks are cut out; `moved` tells where a block is then. The tables must
+    /// [grow](Self::grow) to their new length afterwards.
+    pub(crate) fn shift(&mut self, moved: impl Fn(u64) -> u64) -> Vec<Patch> {
+        let mut patches = Vec::new();
+        for (offset, first, count) in &self.parts {
+            let (start, end) = (moved(*first), moved(first + count));
+            let numbers = [start, end.saturating_sub(start)].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            patches.push(Patch { offset: *offset, bytes: numbers.map(u32::to_le_bytes).concat() });
+        }
+        let Some(gpt) = &mut self.gpt else { return patches };
+        for at in &gpt.parts {
+            let numbers = (le64(&gpt.entries, *at), le64(&gpt.entries, at + 8));
+            let (Some(first), Some(last)) = numbers else { continue };
+            let end = moved(last.saturating_add(1)).saturating_sub(1);
+            let bytes = [moved(first), end].map(u64::to_le_bytes).concat();
+            put(&mut gpt.entries, *at, &bytes);
+            let offset = gpt.entries_offset.saturating_add(u64::try_from(*at).unwrap_or_default());
+            patches.push(Patch { offset, bytes });
+        }
+        patches
     }
 
     /// Length of the second GPT at the image's end.
@@ -70,8 +99,7 @@ impl Tables {
 
     /// The changes when the ISO grows to `data_bytes` and the image to `len` bytes, always in the same places; and the image's last
     /// bytes.
-    pub(super) fn grow(&self, data_bytes: u64, len: u64) -> (Vec<Patch>, Vec<u8>) {
-        debug_assert!(len >= self.len);
+    pub(crate) fn grow(&self, data_bytes: u64, len: u64) -> (Vec<Patch>, Vec<u8>) {
         let blocks = |bytes: u64| bytes / BLOCK_BYTES;
         let mut patches = Vec::new();
         for MbrEntry { offset, first, is_whole } in &self.mbr {
@@ -129,14 +157,16 @@ impl Gpt {
             return None;
         }
         let size = usize::try_from(size).ok()?;
-        let mut last_blocks = Vec::new();
+        let (mut last_blocks, mut parts) = (Vec::new(), Vec::new());
         for at in (0..entries.len()).step_by(size) {
             let is_used = entries.get(at..at + 16)?.iter().any(|byte| *byte != 0);
             if is_used && covers(le64(&entries, at + 32)?, le64(&entries, at + 40)?.saturating_add(1)) {
                 last_blocks.push(at + 40);
+            } else if is_used {
+                parts.push(at + 32);
             }
         }
-        Some(Self { header, entries_offset, entries, last_blocks })
+        Some(Self { header, entries_offset, entries, last_blocks, parts })
     }
 
     fn entries_bytes(&self) -> u64 {

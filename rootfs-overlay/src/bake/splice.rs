@@ -60,7 +60,8 @@ pub fn write(output: &Output, pieces: &[Piece<'_>]) -> Result<(), OutputError> {
     }
 }
 
-fn copy(pieces: &[Piece<'_>], out: &mut File) -> io::Result<()> {
+/// Writes the pieces to an open file.
+pub(crate) fn copy(pieces: &[Piece<'_>], out: &mut File) -> io::Result<()> {
     let progress = Progress::of(total(pieces));
     for piece in pieces {
         match piece {

@@ -44,7 +44,7 @@ impl Record {
         Extent { offset: u64::from(self.address) * SECTOR_BYTES, len: u64::from(self.length) }
     }
 
-    pub(super) fn directory(&self) -> Directory {
+    pub(crate) fn directory(&self) -> Directory {
         Directory { name: self.name.clone(), address: self.address, length: self.length }
     }
 }

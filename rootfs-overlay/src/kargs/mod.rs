@@ -263,16 +263,24 @@ fn legacy<R: Read + Seek>(iso: &mut Iso<R>) -> Result<Option<Listing>, KargsErro
 
 /// The change that makes `default` the arguments that a reset restores.
 pub(crate) fn default_patch<R: Read + Seek>(iso: &mut Iso<R>, default: &str) -> Result<Patch, KargsError> {
-    let mut info = info(iso)?.ok_or(KargsError::None)?;
-    let file = iso.find(INFO_PATH).map_err(KargsError::ReadInfo)?;
-    default.clone_into(&mut info.default);
-    let mut text = serde_json::to_vec_pretty(&info).map_err(KargsError::Info)?;
+    let (file, mut text) = with_default(iso, default)?.ok_or(KargsError::None)?;
     let needed = text.len();
     match usize::try_from(file.len) {
         Ok(room) if needed <= room => text.resize(room, b' '),
         _ => return Err(KargsError::InfoTooLong { needed, room: file.len }),
     }
     Ok(Patch { offset: file.offset, bytes: text })
+}
+
+/// Where the list of areas is, and what it says with `default` as the arguments that a reset restores. Older ISOs have none.
+pub(crate) fn with_default<R: Read + Seek>(
+    iso: &mut Iso<R>,
+    default: &str,
+) -> Result<Option<(Extent, Vec<u8>)>, KargsError> {
+    let Some(mut info) = info(iso)? else { return Ok(None) };
+    let file = iso.find(INFO_PATH).map_err(KargsError::ReadInfo)?;
+    default.clone_into(&mut info.default);
+    Ok(Some((file, serde_json::to_vec_pretty(&info).map_err(KargsError::Info)?)))
 }
 
 /// The changes that append `arguments` in every place of the ISO at `path` that has them.

@@ -124,7 +124,7 @@ impl Kind {
         const FILES: [&str; 5] = ["/images/", "/byid/", "/byapikey/", "/bytoken/", "/boot-artifacts/"];
         let logs = path.starts_with(api::API_PATH) && path.ends_with("/logs");
         match path {
-            "/health" | "/ready" => Self::Probe,
+            "/health" | "/ready" | "/live" => Self::Probe,
             _ if logs && method == Method::POST => Self::Upload,
             _ if logs || FILES.iter().any(|prefix| path.starts_with(prefix)) => Self::Download,
             _ => Self::Request,

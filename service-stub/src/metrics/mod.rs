@@ -62,8 +62,26 @@ impl Metrics {
         };
         family("landfall_http_request_duration_seconds", Key::labels);
         family("http_request_duration_seconds", Key::published);
+        let name = "assisted_image_service_http_request_duration_seconds";
+        text.family(name, "histogram", "Time to the first byte of an image's answer.");
+        for (key, counter) in requests.iter() {
+            if let Some(labels) = key.image_service() {
+                counter.write(text, &labels);
+            }
+        }
     }
 }
+
+/// Routes of images, and what the published image service calls them.
+const IMAGE_HANDLERS: [(&str, &str); 7] = [
+    ("/images/{infra_env_id}/pxe-initrd", "/images/:imageID/pxe-initrd"),
+    ("/images/{infra_env_id}/s390x-initrd-addrsize", "/images/:imageID/s390x-initrd-addrsize"),
+    ("/images/", "/images/:imageID"),
+    ("/byid/", "/byid/:token"),
+    ("/byapikey/", "/byapikey/:token"),
+    ("/bytoken/", "/bytoken/:token"),
+    ("/boot-artifacts/", "/boot-artifacts/:artifact"),
+];
 
 impl Key {
     fn labels(&self) -> String {
@@ -74,6 +92,13 @@ impl Key {
     fn published(&self) -> String {
         let Self { method, route, status } = self;
         format!("code=\"{status}\",handler=\"{route}\",method=\"{method}\",service=\"assisted-installer\"")
+    }
+
+    /// The same under the image service's; none of other routes.
+    fn image_service(&self) -> Option<String> {
+        let Self { method, route, status } = self;
+        let (_, handler) = IMAGE_HANDLERS.iter().find(|(prefix, _)| route.starts_with(prefix))?;
+        Some(format!("code=\"{status}\",handler=\"{handler}\",method=\"{method}\",route=\"{route}\",service=\"\""))
     }
 }
 
@@ -101,6 +126,7 @@ mod tests {
             metrics.note("GET", Some("/v2/events"), 200, Duration::from_millis(milliseconds));
         }
         metrics.note("X\"Y", None, 404, Duration::ZERO);
+        metrics.note("GET", Some("/byid/{infra_env_id}/{version}/{arch}/full.iso"), 206, Duration::ZERO);
         let mut text = Text::default();
         metrics.write(&mut text);
         let labels = "method=\"GET\",route=\"/v2/events\",status=\"200\"";
@@ -111,5 +137,7 @@ mod tests {
         assert!(text.text.contains("method=\"other\",route=\"none\",status=\"404\""), "{}", text.text);
         let published = "http_request_duration_seconds_count{code=\"200\",handler=\"/v2/events\",method=\"GET\",service=\"assisted-installer\"} 4";
         assert!(text.text.lines().any(|line| line == published), "{}", text.text);
+        let images = "assisted_image_service_http_request_duration_seconds_count{code=\"206\",handler=\"/byid/:token\",method=\"GET\"";
+        assert_eq!(text.text.lines().filter(|line| line.starts_with(images)).count(), 1, "{}", text.text);
     }
 }

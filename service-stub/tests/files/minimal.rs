@@ -91,14 +91,99 @@ fn a_minimal_iso_fetches_its_root_and_brings_what_the_network_needs() {
 }
 
 #[test]
-fn an_iso_that_does_not_say_how_has_no_minimal_one() {
+fn an_iso_that_does_not_say_how_has_a_minimal_one_too() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.iso");
     iso::write(&path);
+    let running = Running::start(Files { iso: Some(path.clone()), ..Files::default() });
+    for version in ["4.17", "4.18", "4.22"] {
+        let new = json!({"name": "i", "pull_secret": pull_secret(), "image_type": "minimal-iso", "openshift_version": version,
+            "kernel_arguments": [{"operation": "append", "value": "b=2"}], "static_network_config": [{
+                "network_yaml": "interfaces: [{name: eth0, type: ethernet, state: up}]",
+                "mac_interface_map": [{"mac_address": "52:54:00:00:00:0a", "logical_nic_name": "eth0"}]}]});
+        let made = running.json("POST", "/v2/infra-envs", &new).document();
+        let (id, url) = (made["id"].as_str().unwrap(), made["download_url"].as_str().unwrap());
+        let served = running.get(url.strip_prefix(&running.url).unwrap());
+        assert_eq!(served.status, 200);
+        let long = running.get(&format!("/images/{id}?type=minimal-iso&version={version}"));
+        assert!(long.body == served.body, "the same under both addresses");
+        let part = running.request("GET", &format!("/byid/{id}/x/y/minimal.iso"), &[("range", "bytes=-100")], b"");
+        assert_eq!((part.status, &part.body[..]), (206, &served.body[served.body.len() - 100..]));
+        let file = directory.path().join("served.iso");
+        fs::write(&file, &served.body).unwrap();
+        let mut live = LiveIso::open(&file).unwrap();
+        let wanted = format!("a=1 coreos.live.rootfs_url={}/boot-artifacts/rootfs b=2", running.url);
+        assert_eq!(live.kargs().unwrap().current(), wanted);
+        assert_eq!(live.area().extent.len, u64::try_from(iso::AREA + (1 << 20)).unwrap());
+        // What the network needs is there before the root file system, and not in the config.
+        assert!(live.archive().get("etc/assisted/network/host0/eth0.nmconnection").is_some(), "{version}");
+        let config = live.ignition().unwrap();
+        assert!(!String::from_utf8(config).unwrap().contains("/etc/assisted/network"), "{version}");
+        assert!(live.iso().find("images/pxeboot/rootfs.img").is_err());
+        let base = fs::read(&path).unwrap();
+        let (_, sector, len) = BOOT_FILES[0];
+        let kernel = live.iso().read_file("images/pxeboot/vmlinuz", 1 << 20).unwrap();
+        assert_eq!(kernel, base[sector * SECTOR..sector * SECTOR + len]);
+    }
+}
+
+/// Puts a record behind the others of a directory's sector.
+fn add(image: &mut [u8], sector: usize, record: &[u8]) {
+    let mut at = sector * SECTOR;
+    while image[at] > 0 {
+        at += usize::from(image[at]);
+    }
+    image[at..at + record.len()].copy_from_slice(record);
+}
+
+/// An image with what only those of IBM Z have.
+fn write_for_ibm_z(path: &Path) {
+    iso::write(path);
+    let mut image = fs::read(path).unwrap();
+    let number = |sector: usize| u32::try_from(sector).unwrap();
+    let old = image.windows(10).position(|name| name == b"VMLINUZ.;1").unwrap();
+    image[old..old + 7].copy_from_slice(b"UNKNOWN");
+    add(&mut image, BEHIND + 1, &iso::record(b"KERNEL.IMG;1", number(BEHIND + 20), 5000, false));
+    add(&mut image, 18, &iso::record(b"GENERIC.INS;1", number(BEHIND + 80), 11, false));
+    add(&mut image, 19, &iso::record(b"CDBOOT.IMG;1", number(BEHIND + 81), 20, false));
+    add(&mut image, 19, &iso::record(b"INITRD.ADD;1", number(BEHIND + 82), 16, false));
+    for (sector, bytes) in [(BEHIND + 80, &b"kernel 0x0\n"[..]), (BEHIND + 82, b"\0\0\0\0\x01\x02\x03\x04original")] {
+        image[sector * SECTOR..sector * SECTOR + bytes.len()].copy_from_slice(bytes);
+    }
+    fs::write(path, image).unwrap();
+}
+
+#[test]
+fn ibm_z_gets_the_files_of_its_loaders_and_no_minimal_iso() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.iso");
+    write_for_ibm_z(&path);
     let running = Running::start(Files { iso: Some(path), ..Files::default() });
-    let new = json!({"name": "i", "pull_secret": pull_secret()});
+    let new =
+        json!({"name": "z", "pull_secret": pull_secret(), "cpu_architecture": "s390x", "openshift_version": "4.22"});
     let id = running.json("POST", "/v2/infra-envs", &new).document()["id"].as_str().unwrap().to_owned();
-    let answer = running.get(&format!("/images/{id}?type=minimal-iso"));
-    assert_eq!(answer.status, 404);
-    assert!(String::from_utf8(answer.body).unwrap().contains("coreos/miniso.dat"));
+
+    let addrsize = format!("/images/{id}/s390x-initrd-addrsize?version=4.22");
+    let initrd = running.get(&format!("/images/{id}/pxe-initrd?version=4.22&arch=s390x"));
+    let answer = running.get(&addrsize);
+    let expected =
+        [&b"\0\0\0\0\x01\x02\x03\x04"[..], &u64::try_from(initrd.body.len()).unwrap().to_be_bytes()].concat();
+    assert_eq!((answer.status, &answer.body), (200, &expected));
+    assert_eq!(
+        answer.header("content-disposition"),
+        Some(format!("attachment; filename=\"{id}-initrd.addrsize\"").as_str())
+    );
+    assert_eq!(answer.header("last-modified"), initrd.header("last-modified"));
+    let part = running.request("GET", &addrsize, &[("range", "bytes=8-")], b"");
+    assert_eq!((part.status, &part.body[..]), (206, &expected[8..]));
+    assert_eq!(running.request("HEAD", &addrsize, &[], b"").header("content-length"), Some("16"));
+
+    let artifact = |name: &str| running.get(&format!("/boot-artifacts/{name}?version=4.22&arch=s390x"));
+    assert_eq!((artifact("kernel").body.len(), artifact("rootfs").body.len()), (5000, 10_000));
+    assert_eq!(artifact("ins-file").body, b"kernel 0x0\n");
+    assert_eq!(running.get("/boot-artifacts/ins-file?version=4.22").status, 404, "of another processor");
+    assert_eq!(running.get("/boot-artifacts/kernel?version=4.22").status, 404, "the only ISO is for IBM Z");
+    let minimal = running.get(&format!("/images/{id}?type=minimal-iso&version=4.22&arch=s390x"));
+    assert_eq!(minimal.status, 404);
+    assert!(minimal.document()["reason"].as_str().unwrap().contains("it boots IBM Z"), "{:?}", minimal.document());
 }
