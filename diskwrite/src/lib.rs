@@ -36,6 +36,7 @@ mod prepare;
 pub mod probe;
 mod record;
 pub mod release;
+pub mod repartition;
 mod request;
 mod saved;
 mod source;
