@@ -83,7 +83,8 @@ impl Render {
         }
         let texts: Vec<&[u8]> = configs.iter().map(|(_, text)| text.as_slice()).collect();
         let merged = crate::merge_all(&texts).map_err(|(place, error)| {
-            let name = place.and_then(|place| configs.get(place)).map_or("the merged config", |(name, _)| name);
+            let name =
+                place.and_then(|place| configs.get(place)).map_or("the merged config", |(name, _)| name.as_str());
             anyhow::Error::new(error).context(format!("{name} is not valid"))
         })?;
         print_config(&merged)

@@ -14,7 +14,6 @@ use ignition::{
     model::{Filesystem, Luks, Raid},
 };
 use kernel::Cancel;
-use nix::errno::Errno;
 use serde_json::Value;
 use std::{
     env,
@@ -219,7 +218,7 @@ impl Stage<'_> {
 fn claim(node: &Path) -> anyhow::Result<File> {
     let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(node);
     opened.map_err(|error| {
-        let is_busy = error.raw_os_error() == Some(Errno::EBUSY as i32);
+        let is_busy = error.raw_os_error() == Some(libc::EBUSY);
         let why = if is_busy { " is in use" } else { " can't be opened" };
         anyhow::Error::new(error).context(format!("{}{why}", node.display()))
     })

@@ -68,25 +68,27 @@ fn look(config: &Document<'_>, allowed: &[AllowedDisk]) -> anyhow::Result<Vec<Lo
             names.dedup();
         }
     }
+    for (place, disk) in config.storage.disks.iter().enumerate() {
+        anyhow::ensure!(
+            named.iter().any(|(path, names)| is_called(path, names, disk)),
+            "{}: {} is not one of the devices given with --disks",
+            table_at(place),
+            disk.device
+        );
+    }
     let mut all = Vec::new();
     for (path, names) in named {
-        let (wanted, others) = asked(config, &path, &names);
-        anyhow::ensure!(others.is_empty(), "{} has two partition tables in the config", path.display());
-        let (at, disk) = wanted.unzip();
+        let mut entries = config.storage.disks.iter().enumerate().filter(|(_, disk)| is_called(&path, &names, disk));
+        let (at, disk) = entries.next().map(|(place, disk)| (table_at(place), disk)).unzip();
+        anyhow::ensure!(entries.next().is_none(), "{} has two partition tables in the config", path.display());
+        drop(entries);
         let wipe = disk.is_some_and(|disk| disk.wipe_table == Some(true));
-        let found = repartition::inspect(&path, wipe)?;
+        // A damaged table does not matter to a config that asks for none.
+        let found = repartition::inspect(&path, wipe || disk.is_none())?;
         let place = at.clone().unwrap_or_default();
         let partitions = disk.map(|disk| plan::wanted(&place, &disk.partitions)).transpose()?.unwrap_or_default();
         let table = found.plan(wipe, &partitions).with_context(|| format!("{place}: {}", path.display()))?;
         all.push(Looked { at, found, table, names });
-    }
-    for (place, disk) in config.storage.disks.iter().enumerate() {
-        let at = table_at(place);
-        anyhow::ensure!(
-            all.iter().any(|looked| looked.at.as_ref() == Some(&at)),
-            "{at}: {} is not one of the devices given with --disks",
-            disk.device
-        );
     }
     Ok(all)
 }
@@ -95,17 +97,7 @@ fn table_at(place: usize) -> String {
     format!("$.storage.disks.{place}")
 }
 
-/// The entry for a disk's table and where it is, and further ones.
-fn asked<'c>(
-    config: &'c Document<'c>,
-    path: &Path,
-    names: &[String],
-) -> (Option<(String, &'c Disk<'c>)>, Vec<(String, &'c Disk<'c>)>) {
-    let is_it = |disk: &Disk<'_>| {
-        names.iter().any(|name| **name == *disk.device)
-            || fs::canonicalize(&*disk.device).is_ok_and(|found| found == path)
-    };
-    let mut all = config.storage.disks.iter().enumerate().filter(|(_, disk)| is_it(disk));
-    let mut next = || all.next().map(|(place, disk)| (table_at(place), disk));
-    (next(), std::iter::from_fn(next).collect())
+/// Whether the config means this device by its entry for a table.
+fn is_called(path: &Path, names: &[String], disk: &Disk<'_>) -> bool {
+    names.iter().any(|name| **name == *disk.device) || fs::canonicalize(&*disk.device).is_ok_and(|found| found == path)
 }
