@@ -114,7 +114,7 @@ mod tests {
         let files: Vec<_> = storage.files.iter().map(|file| (&*file.path, file.mode)).collect();
         assert_eq!(files, [("/etc/luks/a", Some(0o600)), ("/etc/crypttab", Some(0o600))]);
         let line = storage.files[1].append[0].source.as_deref().unwrap();
-        assert_eq!(crate::data_url::decode(line).unwrap().data, b"a UUID=12-34 /etc/luks/a luks,x-initrd.attach\n"[..]);
+        assert_eq!(&*crate::data_url::decode(line).unwrap().data, b"a UUID=12-34 /etc/luks/a luks,x-initrd.attach\n");
         let mut none = Document::default();
         add_crypttab(&mut none, &root, &[]).unwrap();
         assert!(none == Document::default());

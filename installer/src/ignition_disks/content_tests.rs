@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::program as program_of;
 use super::*;
 use ignition::model::Document;
 use serde_json::{Value, json};
@@ -71,10 +72,10 @@ fn programs_get_options_before_the_rest() {
         ("vfat", "-b 4096 -i ab-cd -n l", Some(Program::MkfsFat)),
     ] {
         let fields = json!({"format": format, "options": ["-b", "4096"], "uuid": "AB-CD", "label": "l"});
-        file_system(fields, |it| assert_eq!((mkfs(it).join(" ").as_str(), super::program(it)), (words, program)));
+        file_system(fields, |it| assert_eq!((mkfs(it).join(" ").as_str(), program_of(it)), (words, program)));
     }
     file_system(json!({"format": "vfat", "uuid": "A1B2-C3D4"}), |it| assert_eq!(mkfs(it), ["-i", "a1b2c3d4"]));
-    file_system(json!({"format": "none"}), |it| assert_eq!(super::program(it), None));
+    file_system(json!({"format": "none"}), |it| assert_eq!(program_of(it), None));
     file_system(json!({}), |it| assert_eq!(format(it), None));
 }
 
