@@ -69,7 +69,7 @@ fn cases() -> Vec<Case> {
         case(
             "holes",
             THREE,
-            table(json!([{"label": "x", "sizeMiB": 50}, {"label": "y", "sizeMiB": 60}, {"number": 9}])),
+            table(json!([{"label": "x", "sizeMiB": 50}, {"label": "y", "sizeMiB": 10}, {"number": 9, "sizeMiB": 200}])),
         ),
         case("kept", THREE, table(json!([{"number": 1, "label": "a", "startMiB": 1, "sizeMiB": 64}, {"number": 2}]))),
         case("another label", THREE, table(json!([{"number": 1, "label": "x"}]))),
@@ -77,7 +77,7 @@ fn cases() -> Vec<Case> {
         case("another type", THREE, table(json!([{"number": 1, "typeGuid": "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"}]))),
         case("replaced", THREE, table(json!([{"number": 1, "label": "x", "sizeMiB": 65, "wipePartitionEntry": true}]))),
         case("replaced elsewhere", THREE, table(json!([{"number": 2, "label": "x", "wipePartitionEntry": true}]))),
-        case("resized", THREE, table(json!([{"number": 2, "sizeMiB": 80, "resize": true}]))),
+        case("resized", THREE, table(json!([{"number": 1, "sizeMiB": 80, "resize": true}]))),
         case("grown to the end", THREE, table(json!([{"number": 5, "sizeMiB": 0, "resize": true}]))),
         case("not resized", THREE, table(json!([{"number": 2, "startMiB": 130, "sizeMiB": 80, "resize": true}]))),
         case("deleted", THREE, table(json!([{"number": 2, "shouldExist": false, "wipePartitionEntry": true}]))),
