@@ -13,12 +13,12 @@ use ignition::{
     fetch::{Fetcher, Location},
     model::{Filesystem, Luks, Raid},
 };
-use kernel::Cancel;
+use kernel::{Cancel, DevNumber};
 use serde_json::Value;
 use std::{
     env,
     ffi::OsStr,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -28,6 +28,8 @@ use tempfile::NamedTempFile;
 
 /// Where programs for disks are, whatever PATH says.
 const SYSTEM_PATHS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+/// In memory on any system with systemd.
+const RUN_DIR: &str = "/run";
 /// How long the node of a new device may take.
 const NODE_TRIES: u32 = 100;
 const NODE_PAUSE: Duration = Duration::from_millis(100);
@@ -99,10 +101,10 @@ fn state(steps: &[Step<'_>], number: usize) -> String {
     format!("{done}; not done: {}", list(left))
 }
 
-/// The key in a file that only this user reads.
+/// The key in a file that only this user reads, in memory where there is a directory for that.
 fn key(luks: &Luks<'_>, fetcher: &Fetcher) -> anyhow::Result<NamedTempFile> {
     let bytes = fetcher.fetch(&Location::from(&luks.key_file))?;
-    let mut file = NamedTempFile::new()?;
+    let mut file = NamedTempFile::new_in(RUN_DIR).or_else(|_| NamedTempFile::new())?;
     file.write_all(&bytes)?;
     Ok(file)
 }
@@ -131,12 +133,18 @@ impl Stage<'_> {
                 None => disk.table.disk.path.clone(),
             });
         }
-        let path = match device {
-            Device::Volume(_) => Path::new("/dev/mapper").join(Path::new(name).file_name().unwrap_or_default()),
-            _ if name.starts_with("/dev") => name.into(),
-            _ => Path::new("/dev/md").join(name),
+        let (path, prefix) = match device {
+            Device::Volume(_) => {
+                (Path::new("/dev/mapper").join(Path::new(name).file_name().unwrap_or_default()), "dm-")
+            }
+            _ => (name.into(), "md"),
         };
         self.await_node(&path)?;
+        // Whatever the name was made to stand for.
+        let number = DevNumber::of_block_device(&path).context("it is not a block device")?;
+        let kernel = fs::canonicalize(format!("/sys/dev/block/{number}"))?;
+        let is_stacked = kernel.file_name().is_some_and(|kernel| kernel.to_string_lossy().starts_with(prefix));
+        anyhow::ensure!(is_stacked, "{} is another device", path.display());
         Ok(path)
     }
 

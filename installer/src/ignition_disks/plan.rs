@@ -30,6 +30,9 @@ pub(super) enum PlanError {
     Number { at: String, what: &'static str, found: i64 },
     #[error("{at}: {found:?} is not a GUID")]
     Guid { at: String, found: String },
+    /// It could stand for another device.
+    #[error("{at}: {name:?} is not the name of an array")]
+    ArrayName { at: String, name: String },
     #[error("{at} has no keyFile: the key would be lost")]
     NoKey { at: String },
 }
@@ -210,6 +213,11 @@ fn table_actions(at: &str, disk: &KnownDisk<'_>) -> Vec<Action> {
 }
 
 fn array<'a>(at: &str, raid: &'a Raid<'a>, devices: &Devices<'_>) -> Result<Step<'a>, PlanError> {
+    let in_dev = raid.name.strip_prefix("/dev/md").map(|rest| rest.strip_prefix('/').unwrap_or(rest));
+    let own = in_dev.unwrap_or(&raid.name);
+    if own.is_empty() || own.contains('/') || own.starts_with(['.', '-']) {
+        return Err(PlanError::ArrayName { at: at.to_owned(), name: raid.name.to_string() });
+    }
     let member = |name: &str| Ok(devices.show(name, find(at, name, devices)?));
     let members = raid.devices.iter().map(|name| member(name)).collect::<Result<Vec<_>, _>>()?;
     let spares = raid.spares.filter(|spares| *spares != 0);

@@ -103,6 +103,10 @@ fn what_is_not_done_here_is_refused_by_name() {
              device on them",
         ),
         (
+            json!({"raid": [{"name": "/dev/vda", "level": "1", "devices": ["/dev/vdb1"]}]}),
+            "$.storage.raid.0: \"/dev/vda\" is not the name of an array",
+        ),
+        (
             json!({"raid": [{"name": "m", "level": "1", "devices": ["/dev/vdb1"], "spares": 1}]}),
             "$.storage.raid.0: 1 is not a number of spares beside a member",
         ),
