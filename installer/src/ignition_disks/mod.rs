@@ -81,7 +81,6 @@ fn look(config: &Document<'_>, allowed: &[AllowedDisk]) -> anyhow::Result<Vec<Lo
         let mut entries = config.storage.disks.iter().enumerate().filter(|(_, disk)| is_called(&path, &names, disk));
         let (at, disk) = entries.next().map(|(place, disk)| (table_at(place), disk)).unzip();
         anyhow::ensure!(entries.next().is_none(), "{} has two partition tables in the config", path.display());
-        drop(entries);
         let wipe = disk.is_some_and(|disk| disk.wipe_table == Some(true));
         // A damaged table does not matter to a config that asks for none.
         let found = repartition::inspect(&path, wipe || disk.is_none())?;
