@@ -126,7 +126,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             made: &[(1, "mkfs.ext4")],
-            ..case("formatted anew", THREE, file_system(json!({"format": "xfs", "wipeFilesystem": true})))
+            ..case("formatted anew", THREE, file_system(json!({"format": "swap", "wipeFilesystem": true})))
         },
         Case {
             made: &[(1, "mkfs.ext4")],
@@ -177,7 +177,7 @@ fn disks_become_the_same() {
         let theirs = facts(&case, &|config, _, dir| theirs(&peers.program("ignition"), config, dir));
         match (&ours, &theirs) {
             (Ok(ours), Ok(theirs)) if ours == theirs => same += 1,
-            (Err(_), Err(_)) => refused += 1,
+            (Err(_), Err(_)) if REFUSED.contains(&case.name) => refused += 1,
             _ => wrong.push(format!("{}:\n  ours:   {ours:?}\n  theirs: {theirs:?}", case.name)),
         }
     }
@@ -242,6 +242,19 @@ fn facts(case: &Case, stage: &dyn Fn(&Path, &[String], &Path) -> Output) -> Resu
     }
 }
 
+/// What both refuse; all else they do.
+const REFUSED: [&str; 9] = [
+    "another label",
+    "another size",
+    "another type",
+    "not resized",
+    "not deleted",
+    "too large",
+    "over another",
+    "of another format",
+    "of another label",
+];
+
 /// Each run has other devices.
 fn hide(facts: BTreeMap<String, String>, paths: &[String; 2]) -> BTreeMap<String, String> {
     let hide = |text: String| text.replace(&paths[0], "DISK1").replace(&paths[1], "DISK2");
@@ -252,7 +265,9 @@ fn hide(facts: BTreeMap<String, String>, paths: &[String; 2]) -> BTreeMap<String
 fn entries(disk: &LoopDisk, sector: u32, config: &str, facts: &mut BTreeMap<String, String>) {
     let sector = u64::from(sector);
     let header = disk.read(sector, 92);
-    facts.insert(format!("{} has a table", disk.path().display()), header.starts_with(b"EFI PART").to_string());
+    if !header.starts_with(b"EFI PART") {
+        return;
+    }
     facts.insert(format!("{} usable", disk.path().display()), hex(&header[40..56]));
     for (number, entry) in disk.read(2 * sector, 128 * 128).chunks(ENTRY_BYTES).enumerate() {
         if entry[..16] == [0; 16] {
