@@ -31,6 +31,8 @@ impl Commands for Whole {
 
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            // The host's program lacks this stage: it makes no images.
+            Self::Host(Host::Ignition(command)) => command.run_with(Some(installer::ignition_disks::stage)),
             Self::Host(command) => command.run(),
             Self::Hub(command) => command.run(),
         }
@@ -143,6 +145,7 @@ mod tests {
                 "agent replay --allow-writes DEVICE",
                 "boot-order set DEVICE",
                 "disk speed DEVICE",
+                "ignition apply --disks DEVICE",
                 "install --boot-device DEVICE",
                 "install --format-disk DEVICE",
                 "install DEST_DEVICE",

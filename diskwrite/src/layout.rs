@@ -1,10 +1,10 @@
 //! What a disk's GUID partition table says, for callers that boot from the disk or search for one; read only.
 
-use crate::gpt::{self, FindError, TableError};
+use crate::gpt::{self, Entry, FindError, Table, TableError};
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -46,6 +46,27 @@ pub struct LayoutPartition {
     pub len: u64,
 }
 
+impl LayoutPartition {
+    pub(crate) fn new(number: u32, entry: &Entry, sector_bytes: u32) -> Result<Self, TableError> {
+        let extent = entry.partition(number, sector_bytes)?;
+        Ok(Self {
+            number,
+            type_guid: entry.type_guid(),
+            guid: entry.guid(),
+            name: extent.name,
+            first_lba: entry.first_lba(),
+            sectors: extent.len / u64::from(sector_bytes).max(1),
+            start: extent.start,
+            len: extent.len,
+        })
+    }
+
+    /// Those of a table, by number.
+    pub(crate) fn all(table: &Table) -> Result<Vec<Self>, TableError> {
+        table.entries().map(|(number, entry)| Self::new(number, &entry, table.sector_bytes)).collect()
+    }
+}
+
 /// A disk's partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -65,25 +86,12 @@ impl Layout {
     /// Reads the table in `disk`, a disk or an image of one, of `size_bytes` with sectors of `sector_bytes`; `path` is for errors.
     pub fn read(disk: &File, path: &Path, size_bytes: u64, sector_bytes: u32) -> Result<Self, ReadLayoutError> {
         let path = || path.to_owned();
-        let mut read = |offset, len| {
-            let mut bytes = vec![0; len];
-            disk.read_exact_at(&mut bytes, offset).map(|()| bytes)
-        };
-        let found = gpt::find(&mut read, size_bytes, sector_bytes);
+        let found = gpt::find(&mut gpt::reads(disk), size_bytes, sector_bytes);
         let found = found.map_err(|source| ReadLayoutError::Find { path: path(), source })?;
         let table = found.ok_or_else(|| ReadLayoutError::None { path: path() })?.table;
-        let extents = table.partitions().map_err(|source| ReadLayoutError::Table { path: path(), source })?;
-        let partitions = table.entries().zip(extents).map(|((number, entry), extent)| LayoutPartition {
-            number,
-            type_guid: entry.type_guid(),
-            guid: entry.guid(),
-            name: extent.name,
-            first_lba: entry.first_lba(),
-            sectors: extent.len / u64::from(sector_bytes).max(1),
-            start: extent.start,
-            len: extent.len,
-        });
-        Ok(Self { size_bytes, sector_bytes, partitions: partitions.collect() })
+        let partitions =
+            LayoutPartition::all(&table).map_err(|source| ReadLayoutError::Table { path: path(), source })?;
+        Ok(Self { size_bytes, sector_bytes, partitions })
     }
 }
 

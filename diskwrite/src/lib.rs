@@ -37,6 +37,7 @@ mod prepare;
 pub mod probe;
 mod record;
 pub mod release;
+pub mod repartition;
 mod request;
 mod saved;
 mod source;

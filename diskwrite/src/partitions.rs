@@ -92,7 +92,11 @@ fn matches(node: &Node, partition: &Partition) -> bool {
 
 /// The device node of a partition, if the kernel knows it and a node for it is in `/dev`.
 pub(crate) fn node_of(disk: &Disk, partition: &Partition) -> Option<PathBuf> {
-    let nodes = disk.partitions().ok()?;
+    node_among(disk.partitions().ok()?, partition)
+}
+
+/// The same among what sysfs lists of a disk.
+pub(crate) fn node_among(nodes: Vec<Node>, partition: &Partition) -> Option<PathBuf> {
     let node = nodes.into_iter().find(|node| matches(node, partition))?;
     let uevent = fs::read_to_string(node.dir.join("uevent")).ok()?;
     let name = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;

@@ -7,7 +7,7 @@ use crate::ends::{End, Ends, HEAD_BYTES, zeros};
 use crate::filter::{FilterError, Filters};
 use crate::gpt::{
     BOOT_CODE_BYTES, Entry, FindError, LayoutError, Partition, SECTOR_SIZES, Table, TableError, Which, find, has_mbr,
-    image_sector_bytes, image_table, put_protective,
+    image_sector_bytes, image_table, put_protective, reads,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, fs::File, io, os::unix::fs::FileExt, path::PathBuf};
@@ -242,13 +242,6 @@ impl NewTable {
     }
 }
 
-fn reads(disk: &File) -> impl FnMut(u64, usize) -> io::Result<Vec<u8>> {
-    |offset, len| {
-        let mut data = vec![0; len];
-        disk.read_exact_at(&mut data, offset).map(|()| data)
-    }
-}
-
 fn numbered(partition: &Partition, new_number: Option<u32>) -> SavedPartition {
     let Partition { number, name, start, len } = partition.clone();
     SavedPartition { number, name, new_number, offset: start, len }
@@ -274,7 +267,7 @@ fn tail(offset: u64, backup_offset: u64, backup: &[u8]) -> Buffer {
 }
 
 /// Random, as it stands in a header.
-fn new_guid() -> [u8; 16] {
+pub(crate) fn new_guid() -> [u8; 16] {
     Uuid::new_v4().to_bytes_le()
 }
 

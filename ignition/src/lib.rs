@@ -30,6 +30,7 @@ mod redact;
 mod render;
 mod report;
 mod resource;
+mod system;
 mod translate;
 pub mod yaml;
 

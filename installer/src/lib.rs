@@ -12,6 +12,7 @@ mod display;
 pub mod download;
 pub mod flow;
 pub mod host;
+pub mod ignition_disks;
 mod ignition_source;
 pub mod kube;
 pub mod live_units;

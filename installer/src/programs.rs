@@ -33,6 +33,16 @@ pub enum Program {
     RpmOstree,
     /// Sets the boot list of POWER's firmware.
     Bootlist,
+    /// Make file systems: their formats are their own tools'.
+    MkfsExt4,
+    MkfsXfs,
+    MkfsBtrfs,
+    MkfsFat,
+    Mkswap,
+    /// Makes RAID arrays.
+    Mdadm,
+    /// Makes and opens encrypted devices.
+    Cryptsetup,
     /// The live system's shell, for the one script that moves a root file system's contents away and back.
     Shell,
 }
@@ -46,6 +56,13 @@ impl Program {
             Self::Ostree => "ostree",
             Self::RpmOstree => "rpm-ostree",
             Self::Bootlist => "/usr/sbin/bootlist",
+            Self::MkfsExt4 => "mkfs.ext4",
+            Self::MkfsXfs => "mkfs.xfs",
+            Self::MkfsBtrfs => "mkfs.btrfs",
+            Self::MkfsFat => "mkfs.fat",
+            Self::Mkswap => "mkswap",
+            Self::Mdadm => "mdadm",
+            Self::Cryptsetup => "cryptsetup",
             Self::Shell => "/bin/sh",
         }
     }

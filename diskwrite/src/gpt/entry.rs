@@ -35,6 +35,19 @@ impl Entry {
         Self(entry)
     }
 
+    /// A new one. A name's text beyond 36 UTF-16 units is left out.
+    pub(crate) fn new(type_guid: [u8; 16], guid: [u8; 16], first_lba: u64, last_lba: u64, name: &str) -> Self {
+        let mut entry = [0; ENTRY_BYTES];
+        super::put(&mut entry, 0, &type_guid);
+        super::put(&mut entry, 16, &guid);
+        super::put(&mut entry, 32, &first_lba.to_le_bytes());
+        super::put(&mut entry, 40, &last_lba.to_le_bytes());
+        for (at, unit) in (56..ENTRY_BYTES).step_by(2).zip(name.encode_utf16()) {
+            super::put(&mut entry, at, &unit.to_le_bytes());
+        }
+        Self(entry)
+    }
+
     pub(crate) fn bytes(&self) -> &[u8; ENTRY_BYTES] {
         &self.0
     }

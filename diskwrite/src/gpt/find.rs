@@ -2,7 +2,7 @@
 
 use super::header::{Header, TableError, signed};
 use super::table::Table;
-use std::io;
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// Why a disk's table can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,14 @@ pub(crate) enum Which {
 pub(crate) struct Found {
     pub table: Table,
     pub which: Which,
+}
+
+/// The reads that [`find`] asks for, from an open disk.
+pub(crate) fn reads(disk: &File) -> impl FnMut(u64, usize) -> io::Result<Vec<u8>> {
+    |offset, len| {
+        let mut data = vec![0; len];
+        disk.read_exact_at(&mut data, offset).map(|()| data)
+    }
 }
 
 /// Looks for the table of a disk of `disk_bytes` with sectors of `sector_bytes`; None where there never was one. `read` gives

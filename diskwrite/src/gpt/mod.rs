@@ -10,7 +10,7 @@ mod table;
 
 pub(crate) use entry::{Entry, Partition};
 pub use find::FindError;
-pub(crate) use find::{Which, find};
+pub(crate) use find::{Which, find, reads};
 pub use header::TableError;
 pub(crate) use mbr::{BOOT_CODE_BYTES, has_mbr, put_protective};
 pub use table::LayoutError;

@@ -107,6 +107,11 @@ impl Table {
         Ok(())
     }
 
+    /// The first sector that a partition may have, and the last.
+    pub(crate) fn usable(&self) -> (u64, u64) {
+        (self.first_usable, self.last_usable)
+    }
+
     /// The sector after the last that a partition may have.
     pub(crate) fn usable_end(&self) -> u64 {
         self.last_usable.saturating_add(1)
@@ -143,6 +148,16 @@ impl Table {
         place.fill(0);
         put(place, 0, entry.bytes());
         Ok(())
+    }
+
+    /// The entry that has this number.
+    pub(crate) fn entry(&self, number: u32) -> Option<Entry> {
+        self.entries().find(|(used, _)| *used == number).map(|(_, entry)| entry)
+    }
+
+    /// Makes the entry that has this number unused.
+    pub(crate) fn clear(&mut self, number: u32) -> Result<(), LayoutError> {
+        self.set(number, &Entry::read(&[]))
     }
 
     /// Whether the partitions can be there all at once.

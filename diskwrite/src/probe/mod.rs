@@ -152,6 +152,11 @@ pub fn probe(disk: &dyn ReadAt, len: u64, sector_bytes: u32) -> Contents {
     contents
 }
 
+/// Looks at a part of a disk as if it were a device: partition tables in it are not looked for.
+pub fn probe_part(disk: &dyn ReadAt, part: Span, sector_bytes: u32) -> Vec<Signature> {
+    signatures(&Area::new(disk, part, sector_bytes))
+}
+
 /// All that is recognized in an area but partition tables: storage first, then what may lie in it.
 fn signatures(area: &Area<'_>) -> Vec<Signature> {
     let one = [

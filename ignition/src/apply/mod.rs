@@ -3,8 +3,9 @@
 //!
 //! No program is started: accounts are created by editing the root's own files, as useradd and related programs would
 //! (`passwd`). What the other stages do (disks, file systems, kernel arguments) and SELinux labels are not done; a config
-//! that needs them is refused unless the caller says otherwise.
+//! that needs them is refused unless the caller says otherwise, or brings a stage for disks ([`DisksStage`]).
 
+mod disks;
 mod entries;
 mod error;
 mod passwd;
@@ -12,6 +13,7 @@ mod plan;
 mod root;
 mod units;
 
+pub use disks::{AllowedDisk, DisksDone, DisksRequest, DisksStage, add_crypttab};
 pub use error::{ApplyError, Unsupported};
 pub use plan::{Action, plan};
 pub use root::Root;

@@ -216,7 +216,7 @@ impl Root {
     }
 
     /// A regular file's bytes; an error if there are more than `limit_bytes`. None if it is missing.
-    pub(super) fn read(&self, path: &str, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, path: &str, limit_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         match self.read_at(&self.follow(path)?, limit_bytes) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

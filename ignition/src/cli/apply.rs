@@ -1,9 +1,12 @@
 //! `landfall ignition apply`.
 
 use super::butane::Butane;
-use crate::apply::{Action, ApplyError, Now, Root, Unsupported, apply, newest, plan};
+use crate::apply::{
+    Action, AllowedDisk, ApplyError, DisksDone, DisksRequest, DisksStage, Now, Root, Unsupported, add_crypttab, apply,
+    newest, plan,
+};
 use crate::fetch::{FetchOptions, Fetcher};
-use crate::parse;
+use crate::{model::Document, parse};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
@@ -18,18 +21,30 @@ use std::path::PathBuf;
 ///
 /// Configs named in ignition.config are fetched and merged first, also by a dry run.
 ///
-/// Partitions, arrays, encryption, file systems, kernel arguments and SELinux labels are not applied. A config that has
-/// them is refused, with a list, unless --ignore-unsupported is given. After an error, earlier changes remain.
+/// With --disks, partitions, RAID arrays, LUKS devices and file systems are made too, as Ignition's disks stage does, on
+/// the devices that are named and no others. Nothing is mounted: without --root, that is all that is done. Partitions
+/// need no other program; mkfs.ext4, mkfs.xfs, mkfs.btrfs, mkfs.fat, mkswap, mdadm and cryptsetup are started where the
+/// config needs them. A disk in use is refused. All is planned before the first write.
+///
+/// Kernel arguments and SELinux labels are not applied, nor disks without --disks. A config that has them is refused,
+/// with a list, unless --ignore-unsupported is given. After an error, earlier changes remain.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition apply --root /mnt/image --dry-run host.ign\n  \
     landfall ignition apply --root /mnt/image host.ign\n  \
+    landfall ignition apply --disks /dev/loop3 --dry-run host.ign\n  \
+    landfall ignition apply --disks /dev/disk/by-id/wwn-0x50=/dev/loop3 host.ign\n  \
     landfall ignition apply --root /mnt/image --dry-run --json - < host.ign \\\n    \
     | jq -r '.actions[].to'")]
 pub(super) struct Apply {
     /// Directory to use as /
-    #[arg(long, value_name = "DIR")]
-    root: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "disks")]
+    root: Option<PathBuf>,
+    /// Make partitions, arrays, LUKS devices and file systems on this device; repeatable
+    ///
+    /// A whole disk. CONFIG_PATH=DEVICE stands for one that the config calls by another name.
+    #[arg(long, value_name = "DEVICE")]
+    disks: Vec<AllowedDisk>,
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,6 +63,9 @@ pub(super) struct Apply {
     butane: Butane,
 }
 
+/// What a disks stage does.
+const DISKS: [&str; 4] = ["$.storage.disks", "$.storage.raid", "$.storage.luks", "$.storage.filesystems"];
+
 /// The answer of `landfall ignition apply --json`.
 #[derive(Debug, Serialize)]
 struct Outcome {
@@ -60,23 +78,50 @@ struct Outcome {
 
 impl Apply {
     /// Prints what is done.
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub(super) fn run(self, stage: Option<DisksStage>) -> anyhow::Result<()> {
         let file = self.file.display();
         let mut fetcher = Fetcher::new(FetchOptions { offline: self.offline, ..FetchOptions::default() });
         let text = self.butane.read(&self.file)?;
         let text = crate::render(&text, &mut fetcher).with_context(|| format!("{file} can't be applied"))?;
         let (config, version, _) = parse(&text).with_context(|| format!("{file} can't be applied"))?;
-        let config = newest(config, version);
-        let root = Root::open(&self.root).map_err(|source| ApplyError::Root { path: self.root.clone(), source })?;
-        let (actions, unsupported) = plan(&root, &config)?;
-        if !self.dry_run {
-            if !unsupported.is_empty() && !self.ignore_unsupported {
-                return Err(anyhow::Error::new(ApplyError::Unsupported { what: unsupported })
-                    .context("use --ignore-unsupported to apply the rest of it"));
-            }
-            apply(&root, &config, &Now::read(), &fetcher)?;
+        let mut config = newest(config, version);
+        let root = self
+            .root
+            .as_ref()
+            .map(|path| Root::open(path).map_err(|source| ApplyError::Root { path: path.clone(), source }));
+        let root = root.transpose()?;
+        let (mut actions, mut unsupported) = match &root {
+            Some(root) => plan(root, &config)?,
+            None => Default::default(),
+        };
+        if !self.disks.is_empty() {
+            unsupported.retain(|left| !DISKS.contains(&left.at.as_str()));
+        }
+        if !self.dry_run && !unsupported.is_empty() && !self.ignore_unsupported {
+            return Err(anyhow::Error::new(ApplyError::Unsupported { what: unsupported })
+                .context("use --ignore-unsupported to apply the rest of it"));
+        }
+        let done = self.make_disks(stage, &config, &fetcher)?;
+        actions.splice(0..0, done.actions);
+        if let Some(root) = root.as_ref().filter(|_| !self.dry_run) {
+            add_crypttab(&mut config, root, &done.volumes)?;
+            apply(root, &config, &Now::read(), &fetcher)?;
         }
         self.print(&Outcome { schema: 1, applied: !self.dry_run, actions, unsupported })
+    }
+
+    /// Nothing, if no device is named.
+    fn make_disks(
+        &self,
+        stage: Option<DisksStage>,
+        config: &Document<'_>,
+        fetcher: &Fetcher,
+    ) -> anyhow::Result<DisksDone> {
+        if self.disks.is_empty() {
+            return Ok(DisksDone::default());
+        }
+        let stage = stage.context("this program has no disks stage: use the full program, landfall")?;
+        stage(&DisksRequest { config, allowed: &self.disks, dry_run: self.dry_run, fetcher })
     }
 
     fn print(&self, outcome: &Outcome) -> anyhow::Result<()> {

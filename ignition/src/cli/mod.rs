@@ -14,6 +14,7 @@ mod validate;
 pub use ignition_apply::ignition_apply;
 pub use validate::ignition_validate;
 
+use crate::apply::DisksStage;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use std::io::{Read, Write};
@@ -47,9 +48,14 @@ enum Command {
 impl Ignition {
     /// Runs the subcommand. The exit status is a failure, without an error, for a config that is not valid.
     pub fn run(self) -> anyhow::Result<ExitCode> {
+        self.run_with(None)
+    }
+
+    /// The same with a stage for `apply --disks`.
+    pub fn run_with(self, disks: Option<DisksStage>) -> anyhow::Result<ExitCode> {
         let done = match self.command {
             Command::Validate(validate) => return validate.run(),
-            Command::Apply(apply) => apply.run(),
+            Command::Apply(apply) => apply.run(disks),
             Command::Translate(translate) => translate.run(),
             Command::Merge(merge) => merge.run(),
             Command::Render(render) => render.run(),

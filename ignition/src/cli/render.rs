@@ -2,7 +2,9 @@
 
 use super::butane::Butane;
 use super::{print_config, read};
+use crate::apply::Root;
 use crate::fetch::{FetchOptions, Fetcher, RETRIES};
+use crate::system;
 use anyhow::Context;
 use clap::Args;
 use std::path::PathBuf;
@@ -14,14 +16,25 @@ use std::path::PathBuf;
 /// The result refers to no other config. Prints compact JSON; what is fetched is logged.
 ///
 /// Certificates and contents of files are not included.
+///
+/// With --system, the configs that an installed system brings are merged below: base.d and base.platform.d in /run/ignition,
+/// /etc/ignition and /usr/lib/ignition. Without FILE the system's own user.ign is taken.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition render worker.ign > whole.ign\n  \
     landfall ignition render --ca site-ca.pem worker.ign | jq .kernelArguments\n  \
+    landfall ignition render --system /mnt/image --platform metal host.ign\n  \
     landfall ignition render --offline pointer.ign   # fails if it needs more")]
 pub(super) struct Render {
     /// The config, or - for standard input
-    file: PathBuf,
+    #[arg(required_unless_present = "system")]
+    file: Option<PathBuf>,
+    /// Merge over the configs that the system below this directory brings
+    #[arg(long, value_name = "DIR")]
+    system: Option<PathBuf>,
+    /// Platform whose base configs are merged, such as metal
+    #[arg(long, value_name = "NAME", requires = "system")]
+    platform: Option<String>,
     /// Fetch nothing from the network: data: URLs only
     #[arg(long)]
     offline: bool,
@@ -45,8 +58,35 @@ impl Render {
         }
         let options =
             FetchOptions { ca_bundles, offline: self.offline, retries: self.retries, ..FetchOptions::default() };
-        let rendered = crate::render(&self.butane.read(&self.file)?, &mut Fetcher::new(options))
-            .with_context(|| format!("{} can't be rendered", self.file.display()))?;
-        print_config(&rendered)
+        let root = self.system.as_ref().map(|dir| {
+            Root::open(dir).with_context(|| format!("{} can't be opened as the system's root", dir.display()))
+        });
+        let root = root.transpose()?;
+        let own = match (&self.file, &root) {
+            (Some(file), _) => Some((file.display().to_string(), self.butane.read(file)?)),
+            (None, Some(root)) => system::user(root)?,
+            (None, None) => None,
+        };
+        // An empty user's config is as good as none.
+        let own = own.filter(|(_, text)| !text.is_empty() || root.is_none());
+        let own = own.map(|(name, text)| {
+            let rendered = crate::render(&text, &mut Fetcher::new(options));
+            rendered.with_context(|| format!("{name} can't be rendered")).map(|rendered| (name, rendered))
+        });
+        let mut configs =
+            root.map(|root| system::base(&root, self.platform.as_deref())).transpose()?.unwrap_or_default();
+        configs.retain(|(_, text)| !text.is_empty());
+        configs.extend(own.transpose()?);
+        anyhow::ensure!(!configs.is_empty(), "the system brings no config");
+        if let [(_, rendered)] = &configs[..] {
+            return print_config(rendered);
+        }
+        let texts: Vec<&[u8]> = configs.iter().map(|(_, text)| text.as_slice()).collect();
+        let merged = crate::merge_all(&texts).map_err(|(place, error)| {
+            let name =
+                place.and_then(|place| configs.get(place)).map_or("the merged config", |(name, _)| name.as_str());
+            anyhow::Error::new(error).context(format!("{name} is not valid"))
+        })?;
+        print_config(&merged)
     }
 }

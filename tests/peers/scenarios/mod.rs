@@ -4,6 +4,7 @@ mod butane;
 mod checks;
 mod control_plane;
 mod host;
+mod ignition_disks;
 mod logs;
 mod pace;
 mod registration;
