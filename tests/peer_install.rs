@@ -278,7 +278,7 @@ fn network_profiles_make_the_same_initramfs_and_a_butane_config_stays_as_it_is()
             let boot = image.boot_start..image.boot_start + image.boot_len;
             assert_eq!(difference(&ours, &theirs, &[boot, empty_backup(sector)]), None, "{count}, {sector}");
             let (ours, theirs) = (boot_files(&image, &ours), boot_files(&image, &theirs));
-            assert_eq!(ours[Path::new("ignition/config.ign")].1, fs::read(&args[4]).unwrap());
+            assert_eq!(ours[Path::new("ignition/config.ign")].1, fs::read(args[4]).unwrap());
             let initramfs = &ours[Path::new(INITRAMFS.0.trim_start_matches('/'))].1;
             assert_eq!(initramfs.len() > INITRAMFS.1.len(), count > 0);
             assert_eq!(ours, theirs, "{count}, {sector}");

@@ -384,8 +384,8 @@ impl Value {
             Data::Number(number) => out.extend(number.to_string().bytes()),
             Data::Flag(flag) => out.extend(flag.to_string().bytes()),
             Data::List(items) => separated(b"[]", items, out, |item, out| item.write(out)),
-            Data::Object(_, members) => separated(b"{}", members, out, |member, out| write_member(member, out)),
-            Data::Map(entries) => separated(b"{}", entries, out, |member, out| write_member(member, out)),
+            Data::Object(_, members) => separated(b"{}", members, out, write_member),
+            Data::Map(entries) => separated(b"{}", entries, out, write_member),
         }
     }
 }
