@@ -19,7 +19,7 @@ fn main() {
     }
     // Cargo does not tell which profile has `panic = "abort"`: it is that of a release, and those that inherit from it.
     if env::var("PROFILE").is_ok_and(|profile| profile == "release") {
-        let script = format!("{}/src/no-unwinding.ld", env!("CARGO_MANIFEST_DIR"));
+        let script = format!("{}/src/no-unwinding.ld", env::var("CARGO_MANIFEST_DIR").unwrap_or_default());
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,-T,{script}");
     }
 }

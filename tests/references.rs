@@ -202,3 +202,13 @@ fn files_that_the_architecture_names_are_there() {
     let lost: Vec<&str> = spans.filter(|span| !span.contains("NAME") && !root().join(span).exists()).collect();
     assert!(lost.is_empty(), "{lost:?}");
 }
+
+#[test]
+fn tests_that_the_compatibility_page_names_are_there() {
+    let page = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
+    let tables = page.lines().filter(|line| line.starts_with('|'));
+    let spans = tables.flat_map(|line| line.split('`').skip(1).step_by(2)).filter(|span| !span.contains(['{', ' ']));
+    let tests: Vec<&str> = spans.filter(|span| span.starts_with("tests/") || span.contains("/tests")).collect();
+    let lost: Vec<_> = tests.iter().filter(|path| !root().join(path).exists()).collect();
+    assert!(lost.is_empty() && tests.len() > 20, "{lost:?} of {tests:?}");
+}
