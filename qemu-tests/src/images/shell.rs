@@ -13,15 +13,16 @@ use std::{
 const UDEV: [&str; 6] =
     ["usr/bin/udevadm", "usr/lib/systemd/systemd-udevd", "usr/lib/udev", "etc/udev", "etc/passwd", "etc/group"];
 
-/// Programs that build stacks of devices on disks, in their package set.
-const STORAGE: [&str; 3] = ["mdadm", "lvm", "dmsetup"];
+/// Programs that build stacks of devices on disks, and the sets of packages they are in.
+const STORAGE: [&str; 6] = ["mdadm", "lvm", "dmsetup", "cryptsetup", "mke2fs", "mkfs.ext4"];
+const STORAGE_SETS: [&str; 2] = ["storage", "volumes"];
 
 /// What a machine has besides `landfall`, udev and busybox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra<'a> {
     /// The host's own programs of these names.
     HostTools(&'a [&'a str]),
-    /// mdadm, lvm and dmsetup.
+    /// mdadm, lvm, dmsetup, cryptsetup and mkfs.ext4.
     Storage,
 }
 
@@ -38,7 +39,7 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
     let tools = match extra {
         Extra::HostTools(names) => names,
         Extra::Storage => {
-            inputs.packages(arch, "storage")?;
+            STORAGE_SETS.iter().try_for_each(|set| inputs.packages(arch, set))?;
             &[]
         }
     };
@@ -80,12 +81,14 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
 
 /// Its libraries are those of the release that the rest of the tree is of.
 fn install_storage(arch: Arch, base: &Path, tree: &Path) -> Result<()> {
-    let package = store::packages(arch, "storage")?;
     root::skeleton(base)?;
-    for entry in tree::walk(&package)? {
-        let path = root::below_usr(&entry);
-        if path.starts_with("usr") && !package.join(&entry).is_dir() {
-            tree::place(&package.join(&entry), &base.join(&path))?;
+    for set in STORAGE_SETS {
+        let package = store::packages(arch, set)?;
+        for entry in tree::walk(&package)? {
+            let path = root::below_usr(&entry);
+            if path.starts_with("usr") && !package.join(&entry).is_dir() {
+                tree::place(&package.join(&entry), &base.join(&path))?;
+            }
         }
     }
     let programs = STORAGE.map(|name| Path::new("usr/sbin").join(name));
