@@ -16,6 +16,9 @@ const UDEV: [&str; 6] =
 /// Programs that build stacks of devices on disks, and the sets of packages they are in.
 const STORAGE: [&str; 6] = ["mdadm", "lvm", "dmsetup", "cryptsetup", "mke2fs", "mkfs.ext4"];
 const STORAGE_SETS: [&str; 2] = ["storage", "volumes"];
+/// What names arrays and mapped devices. Nothing here assembles or opens any by itself.
+const RULES: [&str; 4] =
+    ["63-md-raid-arrays.rules", "55-dm.rules", "60-persistent-storage-dm.rules", "95-dm-notify.rules"];
 
 /// What a machine has besides `landfall`, udev and busybox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +95,9 @@ fn install_storage(arch: Arch, base: &Path, tree: &Path) -> Result<()> {
         }
     }
     let programs = STORAGE.map(|name| Path::new("usr/sbin").join(name));
-    programs.iter().try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
+    let rules = RULES.map(|name| Path::new("usr/lib/udev/rules.d").join(name));
+    let mut files = programs.iter().chain(&rules);
+    files.try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
     root::install_libraries(arch, base, tree, programs.into())
 }
 

@@ -82,7 +82,7 @@ fn a_node_is_what_ten_documents_say() {
     for fact in [
         "node hostname=rack-12",
         "node keys=ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGh0dHBzOi8vYnV0YW5lLmV4YW1wbGUvLy8v first@example",
-        "butane groups=operator racks",
+        "butane groups=users racks",
         "butane passwd=1500,Rack operator,/bin/sh",
         "butane stamp=stamped",
         "butane appended=one two",
