@@ -157,6 +157,7 @@ fn a_disk_is_packed_as_by_the_released_program() {
     for (sector, kind) in [(512, "ext4"), (4096, "ext4"), (512, "xfs"), (4096, "xfs")] {
         let Some(made) = OstreeDisk::new(sector, kind, "") else { return };
         made.disk.list_partitions();
+        let _read_only = made.disk.read_only();
         let sum = made.sha256();
         let pack = |program, sum: &str, name| packing(program, &made, sum, &path(name)).arg("--fast").output().unwrap();
         let output = pack(&ours, &sum, "ours.osmet");
@@ -172,6 +173,7 @@ fn a_disk_is_packed_as_by_the_released_program() {
 
         let Some(peer) = &peer else { continue };
         let theirs = pack(peer, &sum, "theirs.osmet");
+        assert_eq!(made.sha256(), sum, "{sector} {kind}: the disk was changed");
         assert!(theirs.status.success(), "{sector} {kind}: {}", words(&theirs));
         assert_eq!(words(&output), words(&theirs), "{sector} {kind}");
         assert_unpacks(&ours, &path("theirs.osmet"), &made, sector);

@@ -76,9 +76,7 @@ pub fn write(path: &Path, rootfs_url: &str, out: &mut File) -> Result<(), CutErr
     if let Some(boot) = iso.find_optional(EFI_BOOT)? {
         let bytes = iso.read_file(EFI_BOOT, MAX_EFI_BOOT_BYTES.min(boot.len))?;
         if bytes.windows(LIVE_ISO.len()).any(|window| window == LIVE_ISO.as_bytes()) {
-            return Err(unfit(&format!(
-                "{EFI_BOOT} has a boot menu of its own with {LIVE_ISO}: use image_type full-iso"
-            )));
+            return Err(unfit(&format!("{EFI_BOOT} has its own boot menu with {LIVE_ISO}: use image_type full-iso")));
         }
     }
     let hole = Hole::of(rootfs);

@@ -158,11 +158,41 @@ impl LoopDisk {
         }
     }
 
+    /// Nobody can write to the disk and its listed partitions until the answer is dropped: mounting XFS changes it even where it is
+    /// mounted read-only.
+    pub fn read_only(&self) -> ReadOnly {
+        let disk = self.checked().display().to_string();
+        let nodes = self.partitions().iter().map(|number| format!("{disk}p{number}")).chain([disk.clone()]).collect();
+        let guard = ReadOnly { nodes };
+        guard.set("--setro");
+        guard
+    }
+
     /// A copy of a part of the disk, for tools that look into file systems.
     pub fn extract(&self, offset: u64, len: u64) -> PathBuf {
         let path = self.dir.path().join("part");
         fs::write(&path, self.read(offset, len)).unwrap();
         path
+    }
+}
+
+/// See [`LoopDisk::read_only`].
+pub struct ReadOnly {
+    nodes: Vec<String>,
+}
+
+impl ReadOnly {
+    fn set(&self, option: &str) {
+        for node in &self.nodes {
+            run("blockdev", &[option, node]);
+        }
+    }
+}
+
+impl Drop for ReadOnly {
+    /// The next user of the loop device would find it so.
+    fn drop(&mut self) {
+        self.set("--setrw");
     }
 }
 

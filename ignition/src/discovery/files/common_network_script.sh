@@ -1,5 +1,6 @@
 #!/bin/bash
 # Which settings below /etc/assisted/network are this host's: those that name one of its MAC addresses.
+# An initramfs has no more programs than cat, mkdir, rm and sleep.
 root=${PATH_PREFIX:-}
 hosts_dir=$root/etc/assisted/network
 sysfs=$root/sys/class/net
@@ -47,7 +48,11 @@ read_interfaces() {
 
 # Lines "MAC=logical name" of a host's settings.
 mapping() {
-    grep -E '^[^=]+=.' "$1/mac_interface.ini" 2>/dev/null
+    local line
+    [[ -r $1/mac_interface.ini ]] || return
+    while IFS= read -r line || [[ -n $line ]]; do
+        [[ ! $line =~ ^[^=]+=. ]] || echo "$line"
+    done < "$1/mac_interface.ini"
 }
 
 # The settings that are this host's.

@@ -37,7 +37,7 @@ copy_keyfile() {
         else
             echo "$line"
         fi
-    done < "$1" | install -m 600 /dev/stdin "$target"
+    done < "$1" | (umask 077 && exec cat > "$target")
 }
 
 read_interfaces
