@@ -52,10 +52,11 @@ fn extract(program: &Path, directory: &Path, words: &str) -> Option<Extracted> {
     let mut command = Command::new(program);
     command.args(["dev", "extract", "osmet"]).args(words).current_dir(directory).env_remove("RUST_BACKTRACE");
     let output = command.output().unwrap();
-    drop(device);
+    // By the device: as long as somebody else looks at it, what was written need not be in the file yet.
+    let disk = fs::read(&device.0).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     let (code, stdout) = (output.status.code(), output.stdout);
-    Some(Extracted { code, stdout, stderr, disk: fs::read(&disk).unwrap() })
+    Some(Extracted { code, stdout, stderr, disk })
 }
 
 #[test]
