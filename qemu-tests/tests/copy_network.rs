@@ -10,9 +10,9 @@ use facts::{Facts, LIMIT};
 use qemu_tests::{
     images::{Compression, Drivers, SectorSize},
     media, paths,
-    vm::{Bus, Disk, Vm},
+    vm::{Disk, Vm},
 };
-use std::{fs, path::Path, time::Instant};
+use std::{fs, time::Instant};
 
 const MIB: u64 = 1 << 20;
 const PROFILE: &str = "[connection]\nid=eth0\n";
@@ -35,10 +35,6 @@ cd /
 umount /run/boot
 "#;
 
-fn disk(path: &Path, serial: &str, size_bytes: u64) -> Disk {
-    Disk { path: path.to_owned(), size_bytes, serial: serial.to_owned(), sector_bytes: 512, bus: Bus::Virtio }
-}
-
 fn install_and_boot(layout: &str, prepare: &str, said: &str) {
     let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());
     let (image, target) = (dir.path().join("image"), dir.path().join("target"));
@@ -49,8 +45,8 @@ fn install_and_boot(layout: &str, prepare: &str, said: &str) {
         .memory_mib(768)
         .kernel(media::shell_system(Drivers::Cloud).unwrap())
         .shell()
-        .disk(disk(&image, "IMAGE", 0))
-        .disk(disk(&target, "TARGET", size_bytes))
+        .disk(Disk::virtio(&image, "IMAGE", 0))
+        .disk(Disk::virtio(&target, "TARGET", size_bytes))
         .start()
         .unwrap();
     let mut facts = Facts::ask(&mut vm);
@@ -66,7 +62,7 @@ fn install_and_boot(layout: &str, prepare: &str, said: &str) {
     vm.quit().unwrap();
     vm.wait_end(LIMIT).unwrap();
 
-    let mut vm = Vm::builder(&run, "node").disk(disk(&target, "TARGET", 0)).start().unwrap();
+    let mut vm = Vm::builder(&run, "node").disk(Disk::virtio(&target, "TARGET", 0)).start().unwrap();
     vm.wait_for("node ready", 2 * LIMIT).unwrap();
     let markers: Vec<String> = vm.markers().into_iter().map(|marker| marker.text).collect();
     let at = |text: &str| {

@@ -9,7 +9,7 @@ mod facts;
 use facts::{Facts, LIMIT};
 use qemu_tests::{
     media, paths,
-    vm::{Bus, Disk, Vm},
+    vm::{Disk, Vm},
 };
 use serde_json::Value;
 
@@ -45,13 +45,7 @@ fn a_mirror_holds_an_encrypted_file_system() {
     let mut builder =
         Vm::builder("ignition-disks", "disks").kernel(media::storage_system().unwrap()).memory_mib(1024).shell();
     for serial in ["A", "B", "OTHER"] {
-        builder = builder.disk(Disk {
-            path: dir.path().join(serial),
-            size_bytes: 96 * MIB,
-            serial: serial.to_owned(),
-            sector_bytes: 512,
-            bus: Bus::Virtio,
-        });
+        builder = builder.disk(Disk::virtio(dir.path().join(serial), serial, 96 * MIB));
     }
     let mut vm = builder.start().unwrap();
     let mut facts = Facts::ask(&mut vm);

@@ -11,7 +11,7 @@ use facts::{Facts, LIMIT};
 use qemu_tests::{
     images::{Compression, Drivers, SectorSize},
     media, paths,
-    vm::{Bus, Disk, Vm},
+    vm::{Disk, Vm},
 };
 use std::{
     fs,
@@ -49,10 +49,6 @@ enum Packer {
     Released(PathBuf),
 }
 
-fn disk(path: &Path, serial: &str, size_bytes: u64) -> Disk {
-    Disk { path: path.to_owned(), size_bytes, serial: serial.to_owned(), sector_bytes: 512, bus: Bus::Virtio }
-}
-
 fn end(mut vm: Vm) {
     vm.quit().unwrap();
     vm.wait_end(LIMIT).unwrap();
@@ -80,17 +76,17 @@ fn install_and_boot(name: &str, packer: &Packer) {
     let run = format!("offline-{name}");
     let machine = |name: &str| {
         let machine = Vm::builder(&run, name).memory_mib(1024).kernel(media::shell_system(Drivers::Cloud).unwrap());
-        machine.shell().disk(disk(&image, "IMAGE", 0))
+        machine.shell().disk(Disk::virtio(&image, "IMAGE", 0))
     };
     let mut vm = machine("prepare").start().unwrap();
     let sum = Facts::ask(&mut vm).text(MAKE_REPOSITORY);
     let sum = sum.split_whitespace().next().unwrap();
     end(vm);
 
-    let mut machine = machine("install").disk(disk(&target, "TARGET", size_bytes));
+    let mut machine = machine("install").disk(Disk::virtio(&target, "TARGET", size_bytes));
     if let Packer::Released(peer) = packer {
         pack(peer, &image, sum, &osmet);
-        machine = machine.disk(disk(&osmet, "OSMET", 0));
+        machine = machine.disk(Disk::virtio(&osmet, "OSMET", 0));
     }
     let mut vm = machine.start().unwrap();
     let mut facts = Facts::ask(&mut vm);
@@ -116,7 +112,7 @@ fn install_and_boot(name: &str, packer: &Packer) {
     );
     end(vm);
 
-    let mut vm = Vm::builder(&run, "node").disk(disk(&target, "TARGET", 0)).start().unwrap();
+    let mut vm = Vm::builder(&run, "node").disk(Disk::virtio(&target, "TARGET", 0)).start().unwrap();
     vm.wait_for("node ready", 2 * LIMIT).unwrap();
     println!("{run}: {:.1} s", began.elapsed().as_secs_f64());
 }

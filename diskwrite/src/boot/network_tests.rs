@@ -1,3 +1,5 @@
+//! Network keyfiles: where they go, and what an initramfs says of that.
+
 use super::*;
 use flate2::write::GzEncoder;
 use std::os::unix::fs::PermissionsExt;

@@ -1,3 +1,5 @@
+//! Documents and what they become; local files; what is refused; damage.
+
 use super::*;
 use crate::{data_url, yaml};
 use serde_json::Value as Tree;

@@ -74,6 +74,13 @@ pub struct Disk {
     pub bus: Bus,
 }
 
+impl Disk {
+    /// One with sectors of 512 bytes on virtio.
+    pub fn virtio(path: impl Into<PathBuf>, serial: &str, size_bytes: u64) -> Self {
+        Self { path: path.into(), size_bytes, serial: serial.to_owned(), sector_bytes: 512, bus: Bus::Virtio }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Nic {
     pub mac: Mac,

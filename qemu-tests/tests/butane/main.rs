@@ -10,7 +10,7 @@ use facts::{Facts, LIMIT};
 use qemu_tests::{
     images::{Compression, Drivers, SectorSize},
     media, paths, service,
-    vm::{Bus, Disk, Vm},
+    vm::{Disk, Vm},
 };
 use std::{
     fs,
@@ -51,19 +51,12 @@ fn a_node_is_what_ten_documents_say() {
     let (image, target) = (dir.path().join("image"), dir.path().join("target"));
     fs::copy(media::os_image(SectorSize::B512, Compression::Raw, Drivers::Cloud).unwrap(), &image).unwrap();
     let size_bytes = fs::metadata(&image).unwrap().len();
-    let disk = |path: &Path, serial: &str, size_bytes| Disk {
-        path: path.to_owned(),
-        size_bytes,
-        serial: serial.to_owned(),
-        sector_bytes: 512,
-        bus: Bus::Virtio,
-    };
     let mut vm = Vm::builder("butane", "install")
         .memory_mib(768)
         .kernel(media::shell_system(Drivers::Cloud).unwrap())
         .shell()
-        .disk(disk(&image, "IMAGE", 0))
-        .disk(disk(&target, "TARGET", size_bytes))
+        .disk(Disk::virtio(&image, "IMAGE", 0))
+        .disk(Disk::virtio(&target, "TARGET", size_bytes))
         .start()
         .unwrap();
     let mut facts = Facts::ask(&mut vm);
@@ -76,7 +69,7 @@ fn a_node_is_what_ten_documents_say() {
     vm.quit().unwrap();
     vm.wait_end(LIMIT).unwrap();
 
-    let mut vm = Vm::builder("butane", "node").disk(disk(&target, "TARGET", 0)).start().unwrap();
+    let mut vm = Vm::builder("butane", "node").disk(Disk::virtio(&target, "TARGET", 0)).start().unwrap();
     vm.wait_for("node ready", 2 * LIMIT).unwrap();
     let markers: Vec<String> = vm.markers().into_iter().map(|marker| marker.text).collect();
     for fact in [
