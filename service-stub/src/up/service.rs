@@ -15,7 +15,10 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -38,6 +41,7 @@ const REQUIREMENTS: &str = r#"[{"version": "default",
 #[derive(Clone)]
 pub(super) struct Running {
     child: Arc<Mutex<Child>>,
+    is_stopping: Arc<AtomicBool>,
     url: String,
     state_dir: PathBuf,
     log: PathBuf,
@@ -88,7 +92,7 @@ impl Running {
         let address =
             if address.ip().is_unspecified() { (Ipv4Addr::LOCALHOST, address.port()).into() } else { address };
         let url = format!("http://{address}");
-        Ok(Self { child: Arc::new(Mutex::new(child)), url, state_dir, log })
+        Ok(Self { child: Arc::new(Mutex::new(child)), is_stopping: Arc::default(), url, state_dir, log })
     }
 
     /// Where this machine reaches it.
@@ -113,14 +117,18 @@ impl Running {
         Session::to(&self.url, &token)
     }
 
-    /// Why it ended by itself; none while it runs.
+    /// Why it ended by itself; none while it runs, or once it was asked to end.
     pub(super) fn ended(&self) -> Option<String> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_stopping.load(Ordering::SeqCst) {
+            return None;
+        }
         child.try_wait().ok().flatten().map(|_| last_line(&self.log))
     }
 
     /// Ends it. What it acknowledged is on disk.
     pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let pid = i32::try_from(child.id()).map(nix::unistd::Pid::from_raw);
         if let (Ok(None), Ok(pid)) = (child.try_wait(), pid) {
