@@ -165,6 +165,11 @@ endpoints! {
     DOWNLOAD_CLUSTER_LOGS = "V2DownloadClusterLogs" GET "/v2/clusters/{cluster_id}/logs" ["logs_type" "host_id"] NONE => 200 File File;
     UPLOAD_LOGS = "V2UploadLogs" POST "/v2/clusters/{cluster_id}/logs" ["host_id" "infra_env_id" "logs_type"] FORM => 204 Nothing Message;
     UPDATE_CLUSTER_LOGS_PROGRESS = "v2UpdateClusterLogsProgress" PUT "/v2/clusters/{cluster_id}/logs-progress" [] JSON => 204 Nothing Message;
+    UPDATE_CLUSTER_PROGRESS = "v2UpdateClusterFinalizingProgress" PUT "/v2/clusters/{cluster_id}/progress" [] JSON => 200 Nothing Message;
+    UPLOAD_CLUSTER_INGRESS_CERT = "v2UploadClusterIngressCert" POST "/v2/clusters/{cluster_id}/uploads/ingress-cert" [] JSON => 201 Nothing Message;
+    COMPLETE_INSTALLATION = "v2CompleteInstallation" POST "/v2/clusters/{cluster_id}/actions/complete-installation" [] JSON => 202 Json Document;
+    LIST_MONITORED_OPERATORS = "V2ListOfClusterOperators" GET "/v2/clusters/{cluster_id}/monitored-operators" [] NONE => 200 Json Document;
+    REPORT_MONITORED_OPERATOR = "v2ReportMonitoredOperatorStatus" PUT "/v2/clusters/{cluster_id}/monitored-operators" [] JSON => 200 Nothing Message;
     REGISTER_INFRA_ENV = "RegisterInfraEnv" POST "/v2/infra-envs" [] JSON => 201 Json Document;
     LIST_INFRA_ENVS = "ListInfraEnvs" GET "/v2/infra-envs" [] NONE => 200 Json Document;
     GET_INFRA_ENV = "GetInfraEnv" GET "/v2/infra-envs/{infra_env_id}" [] NONE => 200 Json Document;
@@ -186,6 +191,7 @@ endpoints! {
     UPDATE_HOST_IGNITION = "v2UpdateHostIgnition" PATCH "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition" [] JSON => 201 Nothing Message;
     UPDATE_INSTALLER_ARGS = "v2UpdateHostInstallerArgs" PATCH "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/installer-args" [] JSON => 201 Json Document;
     DOWNLOAD_HOST_IGNITION = "v2DownloadHostIgnition" GET "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition" [] NONE => 200 File File;
+    TRIGGER_EVENT = "v2TriggerEvent" POST "/v2/events" [] JSON => 201 Nothing Message;
     LIST_EVENTS = "v2ListEvents" GET "/v2/events" ["cluster_id" "host_id" "infra_env_id" "limit" "order" "severities"] NONE => 200 Json Document;
 }
 

@@ -79,6 +79,13 @@ pub struct ProxyServer {
     pub(crate) proxy: Proxy,
 }
 
+impl ProxyServer {
+    /// Its URL, which may contain a password.
+    pub fn url(&self) -> &Uri {
+        self.proxy.uri()
+    }
+}
+
 /// The environment's choice for a URL.
 #[derive(Clone, Debug)]
 pub enum Choice {

@@ -11,6 +11,8 @@ pub enum RetryPolicy {
     /// The installer's: 404, 423, 425 ten times; 408, 429, 5xx and transient transport errors 360 times (about half an
     /// hour if it refuses at once, longer if it hangs), since no user can intervene while the service restarts.
     Installer,
+    /// The controller's: 404, 423, 425 ten times; 408, 429, 5xx and transient transport errors 15 times; its tasks try again.
+    Controller,
 }
 
 /// The kind of failure, which decides on a retry.
@@ -31,9 +33,10 @@ impl RetryPolicy {
             (Self::Never, _) | (_, Transience::Permanent) => 0,
             (Self::Agent, Transience::Status(503 | 504) | Transience::Transport) => 3,
             (Self::Agent, Transience::Status(_)) => 0,
-            (Self::Installer, Transience::Status(404 | 423 | 425)) => 10,
+            (Self::Installer | Self::Controller, Transience::Status(404 | 423 | 425)) => 10,
+            (Self::Controller, Transience::Status(408 | 429 | 500..=599) | Transience::Transport) => 15,
             (Self::Installer, Transience::Status(408 | 429 | 500..=599) | Transience::Transport) => 360,
-            (Self::Installer, Transience::Status(_)) => 0,
+            (Self::Installer | Self::Controller, Transience::Status(_)) => 0,
         }
     }
 }

@@ -43,6 +43,11 @@ impl Client {
         }
     }
 
+    /// The file at `target`, whole.
+    pub fn file(&self, target: &Target) -> Result<Vec<u8>, ClientError> {
+        self.call(target, None::<&()>)
+    }
+
     /// Streams the file at `target` to `out`. One attempt; `out` limits the size.
     pub fn download(&self, target: &Target, out: &mut dyn Write, progress: Progress) -> Result<(), DownloadError> {
         let failed = |source: ureq::Error| self.no_answer(target, source);

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 const AGENT: &[u8] = b" User-Agent:\"Ignition";
 
 /// The addresses from which Ignition asked, by one line of the log. They are whole addresses, not texts that are somewhere in it.
-pub(super) fn requests(line: &[u8]) -> impl Iterator<Item = IpAddr> + '_ {
+pub fn requests(line: &[u8]) -> impl Iterator<Item = IpAddr> + '_ {
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {

@@ -16,7 +16,7 @@ mod files;
 mod hosts;
 mod machine_configs;
 mod manifests;
-mod mcs_log;
+pub mod mcs_log;
 mod name;
 mod nodes;
 mod payload;

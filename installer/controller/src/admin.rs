@@ -1,0 +1,53 @@
+//! What needs an administrator's rights: applying operators' manifests, collecting what shows a fault, counting boots. The kubeconfig for it
+//! comes from the service, once, and stays in memory.
+
+use crate::{
+    cluster::{CallError, Cluster, LoginError, downloaded},
+    service::{Service, ServiceError},
+};
+use api::proxy::ProxyVariables;
+use std::{path::PathBuf, sync::Arc};
+use tokio::sync::Mutex;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    #[error("no kubeconfig from the service")]
+    Service(#[from] ServiceError),
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// An administrator's access to the cluster. Clones are the same.
+#[derive(Clone)]
+pub struct Admin(Arc<Inner>);
+
+struct Inner {
+    service: Service,
+    proxies: ProxyVariables,
+    /// On a single node of the agent-based installer, where there is no service.
+    given: Option<PathBuf>,
+    cluster: Mutex<Option<Cluster>>,
+}
+
+impl Admin {
+    pub fn new(service: Service, proxies: ProxyVariables, given: Option<PathBuf>) -> Self {
+        Self(Arc::new(Inner { service, proxies, given, cluster: Mutex::new(None) }))
+    }
+
+    /// The cluster. A failure is not remembered.
+    pub async fn cluster(&self) -> Result<Cluster, AdminError> {
+        let mut known = self.0.cluster.lock().await;
+        if let Some(cluster) = &*known {
+            return Ok(cluster.clone());
+        }
+        let config = match &self.0.given {
+            Some(path) => crate::cluster::Login::Kubeconfig(path.clone()).config(&self.0.proxies).await?,
+            None => downloaded(&self.0.service.kubeconfig().await?, &self.0.proxies).await?,
+        };
+        let cluster = Cluster::new(config)?;
+        *known = Some(cluster.clone());
+        Ok(cluster)
+    }
+}

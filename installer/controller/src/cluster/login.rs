@@ -1,0 +1,74 @@
+//! How to reach the cluster, and as whom.
+
+use api::proxy::{Choice, ProxyVariables};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why the cluster can't be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("cannot use the kubeconfig {}", path.display())]
+    Kubeconfig { path: PathBuf, source: Box<kube::config::KubeconfigError> },
+    #[error("the kubeconfig that the service gave cannot be used")]
+    Downloaded { source: Box<kube::config::KubeconfigError> },
+    #[error("this is not a pod with a service account: give --kubeconfig outside of a cluster")]
+    InCluster { source: Box<kube::config::InClusterError> },
+    #[error("cannot set up the client of the Kubernetes API")]
+    Client { source: Box<kube::Error> },
+    #[error("{variable} names a proxy that cannot be used: {url}")]
+    Proxy { variable: &'static str, url: String },
+}
+
+/// As whom.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// The service account of this pod.
+    InCluster,
+    Kubeconfig(PathBuf),
+}
+
+impl Login {
+    /// The kubeconfig where that exists, else the service account.
+    pub fn choose(kubeconfig: &Path) -> Self {
+        if kubeconfig.exists() { Self::Kubeconfig(kubeconfig.to_owned()) } else { Self::InCluster }
+    }
+
+    /// What a client is made of.
+    pub async fn config(&self, proxies: &ProxyVariables) -> Result<Config, LoginError> {
+        let config = match self {
+            Self::InCluster => {
+                Config::incluster().map_err(|source| LoginError::InCluster { source: Box::new(source) })?
+            }
+            Self::Kubeconfig(path) => {
+                let failed = |source| LoginError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+                let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?
+            }
+        };
+        bounded(config, proxies)
+    }
+}
+
+/// What a client is made of, by the text of a kubeconfig.
+pub async fn downloaded(text: &[u8], proxies: &ProxyVariables) -> Result<Config, LoginError> {
+    let failed = |source| LoginError::Downloaded { source: Box::new(source) };
+    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(text)).map_err(failed)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?;
+    bounded(config, proxies)
+}
+
+fn bounded(mut config: Config, proxies: &ProxyVariables) -> Result<Config, LoginError> {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // The tasks have their own pauses.
+    config.default_retry = false;
+    config.proxy_url = match proxies.choose(&config.cluster_url) {
+        Choice::Impossible { variable, url } => return Err(LoginError::Proxy { variable, url }),
+        choice => choice.server().map(|server| server.url().clone()),
+    };
+    Ok(config)
+}

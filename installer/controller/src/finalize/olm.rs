@@ -1,0 +1,248 @@
+//! Operators that the user chose. Trouble with them leaves the cluster installed, and is told.
+
+use super::{
+    INTERVAL, Stage,
+    operators::{self, State},
+    report, while_in,
+};
+use crate::{
+    Context,
+    clock::{Look, until},
+    cluster::{
+        CallError,
+        objects::{self, CSV, INSTALL_PLAN, JOB, SUBSCRIPTION, text},
+    },
+    manifests::{self, CustomManifest},
+    service::{MonitoredOperator, OperatorReport},
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Mutex,
+    time::Duration,
+};
+
+const FETCH_INTERVAL: Duration = Duration::from_secs(10);
+/// A failed operator may recover for five minutes.
+const TOLERATED_FAILURES: u32 = 10;
+const GIVING_UP_LIMIT: Duration = Duration::from_secs(9 * 30);
+const TIMED_OUT: &str = "Waiting for operator timed out";
+const MARKETPLACE: &str = "openshift-marketplace";
+/// Operators for which the service starts a script with this image, which has neither a shell nor `oc`.
+const NEED_A_SHELL: [&str; 2] = ["kmm", "openshift-ai"];
+
+pub(super) async fn run(ctx: &Context) {
+    let operators = Mutex::new(None);
+    report(ctx, Stage::CsvInitialization).await;
+    let fetched = while_in(ctx, Stage::CsvInitialization, FETCH_INTERVAL, || async {
+        let list = ctx.service.operators().await.inspect_err(operators::unknown).ok();
+        let is_there = list.is_some();
+        *lock(&operators) = list;
+        is_there
+    });
+    let mut is_whole = fetched.await.is_ok();
+    let mut operators = lock(&operators).take().unwrap_or_default();
+    operators.retain(|operator| operator.operator_type == "olm");
+    if is_whole && operators.is_empty() {
+        return;
+    }
+    tell_who_needs_a_shell(ctx, &operators).await;
+    is_whole &= while_in(ctx, Stage::CsvInitialization, INTERVAL, || are_initialized(ctx, &operators)).await.is_ok();
+    report(ctx, Stage::OlmManifests).await;
+    is_whole &= while_in(ctx, Stage::OlmManifests, INTERVAL, || apply(ctx, &operators)).await.is_ok();
+    report(ctx, Stage::Csv).await;
+    let failures = Mutex::new(HashMap::new());
+    is_whole &= while_in(ctx, Stage::Csv, INTERVAL, || are_up(ctx, &failures)).await.is_ok();
+    // At the end of the work the service has decided already.
+    if !is_whole && !ctx.end.is_set() {
+        give_up(ctx).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+async fn tell_who_needs_a_shell(ctx: &Context, operators: &[MonitoredOperator]) {
+    for operator in operators.iter().filter(|operator| NEED_A_SHELL.contains(&operator.name.as_str())) {
+        let message = format!(
+            "The setup job of operator {} runs a script with bash and oc, which are not in this controller's image: run the script by hand, \
+             or set CONTROLLER_IMAGE of the service to an image that has them",
+            operator.name
+        );
+        tracing::warn!("{message}");
+        if let Err(error) = ctx.service.event("controller_setup_job_refused", "warning", &message, json!({})).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the service did not take the event");
+        }
+    }
+}
+
+/// True once each has a current version that exists.
+async fn are_initialized(ctx: &Context, operators: &[MonitoredOperator]) -> bool {
+    let mut all = true;
+    for operator in operators {
+        let initialized = async {
+            clean_up(ctx, operator).await;
+            current(ctx, operator).await
+        };
+        match initialized.await {
+            Ok(Some(_)) => {}
+            Ok(None) => all = false,
+            Err(error) => {
+                tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "not initialized yet");
+                all = false;
+            }
+        }
+    }
+    all
+}
+
+/// The version that its subscription names, if it exists.
+async fn current(ctx: &Context, operator: &MonitoredOperator) -> Result<Option<kube::core::DynamicObject>, CallError> {
+    let (namespace, subscription) = place(operator);
+    let subscription = ctx.cluster.read(SUBSCRIPTION, Some(namespace), subscription).await?;
+    match text(&subscription, "/status/currentCSV") {
+        "" => Ok(None),
+        name => Ok(Some(ctx.cluster.read(CSV, Some(namespace), name).await?)),
+    }
+}
+
+fn place(operator: &MonitoredOperator) -> (&str, &str) {
+    (operator.namespace.as_deref().unwrap_or_default(), operator.subscription_name.as_deref().unwrap_or_default())
+}
+
+/// Jobs that failed to unpack a bundle, and plans that failed, are in the way of another try.
+async fn clean_up(ctx: &Context, operator: &MonitoredOperator) {
+    let (namespace, subscription) = place(operator);
+    let result = async {
+        for job in ctx.cluster.list(JOB, Some(MARKETPLACE), "").await? {
+            let count = job.data.pointer("/status/failed").and_then(Value::as_u64).unwrap_or_default();
+            let has_failed = objects::conditions(&job).iter().any(|c| c.kind == "Failed" && c.status == "True");
+            if count > 0 || has_failed {
+                ctx.cluster.delete(JOB, Some(MARKETPLACE), objects::name(&job.metadata)).await?;
+            }
+        }
+        for plan in ctx.cluster.list(INSTALL_PLAN, Some(namespace), "").await? {
+            let owners = plan.metadata.owner_references.iter().flatten();
+            let is_ours = owners.into_iter().any(|owner| owner.name == subscription);
+            if is_ours && text(&plan, "/status/phase") == "Failed" {
+                ctx.cluster.delete(INSTALL_PLAN, Some(namespace), objects::name(&plan.metadata)).await?;
+            }
+        }
+        Ok::<_, CallError>(())
+    };
+    if let Err(error) = result.await {
+        tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "not cleaned up");
+    }
+}
+
+/// Applies the manifests of operators that are initialized. True once all are applied.
+async fn apply(ctx: &Context, operators: &[MonitoredOperator]) -> bool {
+    let list = match ctx.service.custom_manifests().await {
+        Ok(list) => list,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the operators' manifests can't be read");
+            return false;
+        }
+    };
+    let list: Vec<CustomManifest> = match serde_json::from_slice::<Option<_>>(&list) {
+        Ok(list) => list.unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(%error, "the operators' manifests are not a list");
+            return false;
+        }
+    };
+    let mut initialized = HashSet::new();
+    for operator in operators {
+        if are_initialized(ctx, std::slice::from_ref(operator)).await {
+            initialized.insert(operator.name.as_str());
+        }
+    }
+    apply_of(ctx, &list, &initialized).await && initialized.len() == operators.len()
+}
+
+/// Applies the manifests of these operators; one that fails stops no other.
+pub(crate) async fn apply_of(ctx: &Context, list: &[CustomManifest], operators: &HashSet<&str>) -> bool {
+    if list.is_empty() {
+        return true;
+    }
+    let cluster = match ctx.admin.cluster().await {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "no administrator's access yet");
+            return false;
+        }
+    };
+    let mut all = true;
+    for manifest in list.iter().filter(|manifest| operators.contains(manifest.name.as_str())) {
+        if let Err(error) = manifests::apply(&cluster, manifest).await {
+            tracing::warn!(operator = manifest.name, error = &error as &dyn std::error::Error, "manifests not applied");
+            all = false;
+        }
+    }
+    all
+}
+
+/// True once none is pending.
+async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
+    let Ok(operators) = ctx.service.operators_now().await.inspect_err(operators::unknown) else { return false };
+    let mut pending = false;
+    for operator in operators.iter().filter(|operator| operator.operator_type == "olm" && operator.is_pending()) {
+        pending = true;
+        let version = match current(ctx, operator).await {
+            Ok(Some(version)) => version,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "its state can't be read");
+                continue;
+            }
+        };
+        let state = State {
+            status: match text(&version, "/status/phase") {
+                "Succeeded" => "available",
+                "Failed" => "failed",
+                _ => "progressing",
+            },
+            message: text(&version, "/status/message").to_owned(),
+            version: text(&version, "/spec/version").to_owned(),
+        };
+        if state.status == "failed" {
+            let mut failures = lock(failures);
+            let count = failures.entry(operator.name.clone()).or_default();
+            *count += 1;
+            if *count < TOLERATED_FAILURES {
+                continue;
+            }
+            ctx.faults.add_operator(&operator.name);
+        } else {
+            lock(failures).remove(&operator.name);
+        }
+        operators::tell(ctx, Some(operator), &operator.name, &state).await;
+    }
+    !pending
+}
+
+/// Those that are still pending have failed; the installation has not.
+async fn give_up(ctx: &Context) {
+    let look = || async {
+        let Ok(operators) = ctx.service.operators_now().await.inspect_err(operators::unknown) else { return Look::Again };
+        let mut all = true;
+        for operator in operators.iter().filter(|operator| operator.operator_type == "olm" && operator.is_pending()) {
+            ctx.faults.add_operator(&operator.name);
+            let report = OperatorReport {
+                name: operators::reported_name(&operator.name),
+                status: "failed".to_owned(),
+                status_info: TIMED_OUT.to_owned(),
+                version: operator.version.clone().unwrap_or_default(),
+            };
+            if let Err(error) = ctx.service.report_operator(&report).await {
+                tracing::warn!(operator = operator.name, error = &error as &dyn std::error::Error, "not reported");
+                all = false;
+            }
+        }
+        Look::from(all)
+    };
+    if until(&ctx.clock, &ctx.end, INTERVAL, Some(GIVING_UP_LIMIT), look).await.is_err() {
+        tracing::warn!("the service does not know of all operators that failed");
+    }
+}

@@ -1,0 +1,152 @@
+//! What the service knows of the cluster and its hosts, and which host a node is.
+
+use crate::cluster::objects::{Node, NodeFacts};
+use api::{HostId, HostRole, HostStage, InfraEnvId, Inventory, Secret};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::{collections::HashMap, net::IpAddr, time::Instant};
+
+/// A cluster as the service shows it, with its hosts.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// When the service was asked.
+    pub asked: Option<Instant>,
+    pub status: String,
+    pub name: String,
+    pub base_domain: String,
+    /// `baremetal`, `none`, `vsphere`, …; empty if the service does not say.
+    pub platform: String,
+    pub finalizing_stage: String,
+    /// The service gives this stage no more time.
+    pub stage_timed_out: bool,
+    /// JSON that users had merged into the install configuration.
+    pub overrides: Secret,
+    /// Addresses that move between hosts.
+    pub vips: Vec<IpAddr>,
+    pub hosts: Vec<Host>,
+}
+
+/// A host as the service shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    pub id: HostId,
+    pub infra_env: InfraEnvId,
+    /// In lower case, as nodes are called.
+    pub name: String,
+    pub status: String,
+    pub role: HostRole,
+    pub stage: Option<HostStage>,
+    pub addresses: Vec<IpAddr>,
+    /// Labels that its node is to have.
+    pub labels: Map<String, Value>,
+    /// The pool whose configuration it is to have; empty for that of its role.
+    pub pool: String,
+}
+
+impl Host {
+    pub fn is(&self, status: &str) -> bool {
+        self.status == status
+    }
+}
+
+/// The wire's form. Anything but the ids may be missing or null.
+#[derive(Deserialize)]
+struct HostDocument {
+    id: HostId,
+    #[serde(default)]
+    infra_env_id: Option<InfraEnvId>,
+    #[serde(default)]
+    requested_hostname: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    role: Option<Value>,
+    #[serde(default)]
+    progress: Option<Value>,
+    #[serde(default)]
+    inventory: Option<String>,
+    #[serde(default)]
+    node_labels: Option<String>,
+    #[serde(default)]
+    machine_config_pool_name: Option<String>,
+}
+
+impl Snapshot {
+    /// From the service's document. A host that can't be read, or without an inventory, stops no other.
+    pub fn parse(document: &Value) -> Self {
+        use crate::text::text_at as text;
+        let addresses = |list: &str| {
+            let entries = document.pointer(list).and_then(Value::as_array).into_iter().flatten();
+            entries.filter_map(|entry| text(entry, "/ip").parse().ok()).collect::<Vec<IpAddr>>()
+        };
+        let hosts = document.get("hosts").and_then(Value::as_array).into_iter().flatten();
+        Self {
+            asked: None,
+            status: text(document, "/status").to_owned(),
+            name: text(document, "/name").to_owned(),
+            base_domain: text(document, "/base_dns_domain").to_owned(),
+            platform: text(document, "/platform/type").to_owned(),
+            finalizing_stage: text(document, "/progress/finalizing_stage").to_owned(),
+            stage_timed_out: document.pointer("/progress/finalizing_stage_timed_out") == Some(&Value::Bool(true)),
+            overrides: Secret::new(text(document, "/install_config_overrides").to_owned()),
+            vips: [addresses("/api_vips"), addresses("/ingress_vips")].concat(),
+            hosts: hosts.filter_map(host).collect(),
+        }
+    }
+
+    /// Hosts that are still to become nodes.
+    pub fn remaining(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter(|host| !host.is("disabled") && !host.is("installed"))
+    }
+}
+
+fn host(document: &Value) -> Option<Host> {
+    let document = HostDocument::deserialize(document);
+    let document = document.inspect_err(|error| tracing::warn!(%error, "a host of the service can't be read")).ok()?;
+    let name = document.requested_hostname.unwrap_or_default().to_lowercase();
+    let inventory = document.inventory.filter(|text| !text.is_empty());
+    let inventory = inventory.and_then(|text| {
+        let parsed = serde_json::from_str::<Inventory>(&text);
+        parsed.inspect_err(|error| tracing::warn!(host = name, %error, "its inventory can't be read")).ok()
+    });
+    let interfaces = inventory.iter().flat_map(|inventory| &inventory.interfaces);
+    let addresses = interfaces.flat_map(|interface| interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses));
+    let addresses = addresses.filter_map(|address| address.split('/').next()?.parse().ok()).collect();
+    let labels = document.node_labels.filter(|text| !text.is_empty());
+    let labels = labels.and_then(|text| {
+        let parsed = serde_json::from_str(&text);
+        parsed.inspect_err(|error| tracing::warn!(host = name, %error, "its labels can't be read")).ok()
+    });
+    let stage = document.progress.as_ref().and_then(|progress| progress.get("current_stage")).cloned();
+    Some(Host {
+        id: document.id,
+        infra_env: document.infra_env_id.unwrap_or_default(),
+        name,
+        status: document.status.unwrap_or_default(),
+        role: document.role.and_then(|role| serde_json::from_value(role).ok()).unwrap_or_default(),
+        stage: stage.and_then(|stage| serde_json::from_value(stage).ok()),
+        addresses,
+        labels: labels.unwrap_or_default(),
+        pool: document.machine_config_pool_name.unwrap_or_default(),
+    })
+}
+
+/// Finds the host that a node is: by name among some hosts, else by an internal address among others.
+pub struct Matcher<'a> {
+    names: HashMap<&'a str, &'a Host>,
+    addresses: HashMap<IpAddr, &'a Host>,
+}
+
+impl<'a> Matcher<'a> {
+    pub fn new(named: impl IntoIterator<Item = &'a Host>, addressed: impl IntoIterator<Item = &'a Host>) -> Self {
+        let named = named.into_iter().filter(|host| !host.name.is_empty());
+        let addressed = addressed.into_iter().flat_map(|host| host.addresses.iter().map(move |address| (*address, host)));
+        Self { names: named.map(|host| (host.name.as_str(), host)).collect(), addresses: addressed.collect() }
+    }
+
+    pub fn host(&self, node: &Node) -> Option<&'a Host> {
+        let by_name = self.names.get(node.host_name().as_str());
+        let by_address = || node.internal_ips().into_iter().rev().find_map(|ip| self.addresses.get(&ip));
+        by_name.or_else(by_address).copied()
+    }
+}

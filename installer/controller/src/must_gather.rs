@@ -1,0 +1,131 @@
+//! What shows a fault of the cluster: the release's and the operators' own collectors run as pods, and their results are one archive.
+//!
+//! A pod's collector runs first, as its only init container; then this program, from this controller's image, writes the archive to the
+//! pod's log, from where it is read: no connection into the pod is needed, and no program but this one.
+
+use crate::{
+    Context,
+    cluster::{
+        Cluster,
+        objects::{self, CLUSTER_ROLE_BINDING, IMAGE_STREAM, NAMESPACE, POD, text},
+    },
+    logs,
+};
+use anyhow::{Context as _, bail, ensure};
+use kube::core::ObjectMeta;
+use serde_json::json;
+use std::time::Duration;
+
+/// A collector may take this long.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
+const POLL: Duration = Duration::from_secs(10);
+const DIRECTORY: &str = "/must-gather";
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_ANSWER: u64 = 200;
+
+/// Runs collectors of these images; an empty name is the release's. The result is a tar.gz of their results.
+pub async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<Vec<u8>> {
+    let cluster = ctx.admin.cluster().await?;
+    let own_image = crate::own_image(ctx).await?;
+    let namespace = ObjectMeta {
+        generate_name: Some("openshift-must-gather-".to_owned()),
+        labels: Some([("pod-security.kubernetes.io/enforce".to_owned(), "privileged".to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let namespace = cluster.create(NAMESPACE, namespace, json!({})).await?;
+    let namespace = objects::name(&namespace.metadata).to_owned();
+    let result = gather_in(ctx, &cluster, &namespace, images, &own_image).await;
+    for (kind, name) in [(CLUSTER_ROLE_BINDING, &namespace), (NAMESPACE, &namespace)] {
+        if let Err(error) = cluster.delete(kind, None, name).await {
+            tracing::warn!(name, error = &error as &dyn std::error::Error, "what collected for the logs stays in the cluster");
+        }
+    }
+    result
+}
+
+async fn gather_in(
+    ctx: &Context,
+    cluster: &Cluster,
+    namespace: &str,
+    images: &[String],
+    own_image: &str,
+) -> anyhow::Result<Vec<u8>> {
+    // Collectors read everything.
+    let binding = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
+    let rights = json!({
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
+    });
+    cluster.create(CLUSTER_ROLE_BINDING, binding, rights).await?;
+    let mut archives = Vec::new();
+    for image in images {
+        let image = if image.is_empty() { release_image(cluster).await? } else { image.clone() };
+        let pod = start(cluster, namespace, &image, own_image).await?;
+        let archive = result_of(ctx, cluster, namespace, &pod).await;
+        archives.push((format!("{pod}.tar.gz"), archive.with_context(|| format!("the collector of {image}"))?));
+    }
+    match archives.as_slice() {
+        [(_, only)] => Ok(only.clone()),
+        several => Ok(logs::archive(several.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))?),
+    }
+}
+
+/// The collector that the release names.
+async fn release_image(cluster: &Cluster) -> anyhow::Result<String> {
+    let stream = cluster.read(IMAGE_STREAM, Some("openshift"), "must-gather").await?;
+    let image = text(&stream, "/status/tags/0/items/0/dockerImageReference");
+    ensure!(!image.is_empty(), "the image stream openshift/must-gather has no image: set MUST_GATHER_IMAGE");
+    Ok(image.to_owned())
+}
+
+async fn start(cluster: &Cluster, namespace: &str, image: &str, own_image: &str) -> anyhow::Result<String> {
+    let mount = json!([{"name": "output", "mountPath": DIRECTORY}]);
+    let deadline = LIMIT.as_secs();
+    let pod = json!({"spec": {
+        "restartPolicy": "Never", "activeDeadlineSeconds": deadline, "terminationGracePeriodSeconds": 0,
+        "tolerations": [{"operator": "Exists"}], "priorityClassName": "system-cluster-critical",
+        "initContainers": [{"name": "gather", "image": image, "command": ["/usr/bin/gather"], "volumeMounts": mount}],
+        "containers": [{
+            "name": "send", "image": own_image, "command": ["/usr/bin/landfall", "controller", "--send-directory", DIRECTORY],
+            "securityContext": {"runAsUser": 0}, "volumeMounts": mount,
+        }],
+        "volumes": [{"name": "output", "emptyDir": {}}],
+    }});
+    let metadata = ObjectMeta {
+        generate_name: Some("must-gather-".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    Ok(objects::name(&cluster.create(POD, metadata, pod).await?.metadata).to_owned())
+}
+
+async fn result_of(ctx: &Context, cluster: &Cluster, namespace: &str, pod: &str) -> anyhow::Result<Vec<u8>> {
+    let started = ctx.clock.now();
+    loop {
+        let object = cluster.read(POD, Some(namespace), pod).await?;
+        match text(&object, "/status/phase") {
+            "Running" | "Succeeded" => break,
+            "Failed" => bail!("its pod failed: {}", crate::text::line(text(&object, "/status/message"))),
+            _ => {}
+        }
+        ensure!(ctx.clock.now().saturating_sub(started) < LIMIT, "no result within {} min", LIMIT.as_secs() / 60);
+        ctx.clock.sleep(POLL).await;
+    }
+    let log = cluster.follow_log(namespace, pod, "send").await?;
+    crate::sent::read(&log).context("its result")
+}
+
+/// One line of what a URL answers, whoever signed for it.
+pub fn probe(url: &str) -> String {
+    let configuration = match api::http::configuration(&[], true) {
+        Ok(configuration) => configuration.timeout_global(Some(PROBE_TIMEOUT)).max_redirects(0).max_redirects_will_error(false),
+        Err(error) => return error.to_string(),
+    };
+    match api::http::build(configuration, api::proxy::ProxyVariables::default()).get(url).call() {
+        Ok(mut answer) => {
+            let body = api::read_body(&mut answer, MAX_ANSWER).unwrap_or_default();
+            format!("{}: {}", answer.status(), crate::text::line(&String::from_utf8_lossy(&body)))
+        }
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,50 @@
+//! The sign that this controller works: the bootstrap host waits for it before it reboots.
+
+use crate::{
+    Context,
+    clock::{Ended, Look, until},
+    cluster::{CallError, objects::EVENT},
+};
+use kube::core::ObjectMeta;
+use serde_json::json;
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Name and reason of the event. The bootstrap host looks for it by name.
+const EVENT_NAME: &str = "AssistedControllerIsReady";
+const CONTROLLER: &str = "assisted-installer-controller";
+
+/// Waits until both sides answer, and writes the event. The error is that of the wait.
+pub async fn announce(ctx: &Context, limit: Duration) -> Result<(), Ended> {
+    let look = || async {
+        let ready = async {
+            ctx.follow.look().await.map_err(anyhow::Error::new)?;
+            write(ctx).await.map_err(anyhow::Error::new)
+        };
+        match ready.await {
+            Ok(()) => Look::Done,
+            Err(error) => {
+                tracing::warn!("not ready yet: {error:#}");
+                Look::Again
+            }
+        }
+    };
+    until(&ctx.clock, &ctx.end, INTERVAL, Some(limit), look).await
+}
+
+async fn write(ctx: &Context) -> Result<(), CallError> {
+    let now = api::Timestamp::now();
+    let namespace = ctx.config.namespace.clone();
+    let data = json!({
+        "involvedObject": {"namespace": namespace, "name": CONTROLLER},
+        "reason": EVENT_NAME,
+        "message": "Assisted controller managed to connect to assisted service and kube-apiserver and is ready to start",
+        "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+    });
+    let metadata = ObjectMeta { name: Some(EVENT_NAME.to_owned()), namespace: Some(namespace), ..ObjectMeta::default() };
+    match ctx.cluster.create(EVENT, metadata, data).await {
+        // An earlier run of this controller wrote it.
+        Err(error) if error.status() == Some(409) => Ok(()),
+        result => result.map(drop),
+    }
+}
