@@ -205,8 +205,9 @@ fn check(request: &Request, signer: Signer, hosts: &Hosts, nodes: &[Node]) -> Re
     let host = hosts.list.iter().find(|host| host.is_named(name));
     let host = host.ok_or_else(|| Reason::UnknownHost(Seen::text(name)))?;
     let usage = signer.usage();
-    let usages = ["digital signature", usage, "key encipherment"];
-    if !are(&request.usages, &usages[..2]) && !are(&request.usages, &usages) {
+    if !are(&request.usages, &["digital signature", usage])
+        && !are(&request.usages, &["digital signature", usage, "key encipherment"])
+    {
         return Err(Reason::Usages { found: Seen::list(&request.usages), expected: usage });
     }
     match signer {

@@ -50,7 +50,7 @@ pub enum Malformed {
     SubjectAttribute(ObjectIdentifier),
     #[error("its subject has {0} common names, expected 1")]
     CommonNames(usize),
-    #[error("its subject has a {0}, expected a UTF8String or PrintableString")]
+    #[error("its subject has text of the kind {0}, expected UTF8String or PrintableString")]
     TextKind(Tag),
     #[error("it has {0} attributes, expected at most one, which requests extensions")]
     Attributes(usize),
@@ -194,7 +194,7 @@ fn address(bytes: &[u8]) -> Result<IpAddr, Malformed> {
     Ok(IpAddr::from(v6).to_canonical())
 }
 
-/// Whether the requester has the key: otherwise a node would get a certificate for another's. Kubelets have keys of P-256.
+/// Whether the requester has the private key. Those of kubelets are of P-256.
 fn verify(request: &CertReq) -> Result<(), Malformed> {
     let key = &request.info.public_key;
     let curve = key.algorithm.parameters.as_ref().and_then(|curve| curve.decode_as::<ObjectIdentifier>().ok());

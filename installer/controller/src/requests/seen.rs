@@ -21,21 +21,18 @@ impl Seen {
         let mut left = MAX_CHARS;
         let mut shown = String::new();
         for text in texts {
-            if !shown.is_empty() {
-                shown.push_str(", ");
-            }
-            shown.push('\'');
-            for c in text.as_ref().chars() {
+            shown.push_str(if shown.is_empty() { "'" } else { ", '" });
+            for c in text.as_ref().chars().map(Some).chain([None]) {
                 let Some(rest) = left.checked_sub(1) else {
                     shown.push('…');
                     return Self(shown);
                 };
                 left = rest;
-                shown.extend(c.escape_debug());
+                match c {
+                    Some(c) => shown.extend(c.escape_debug()),
+                    None => shown.push('\''),
+                }
             }
-            shown.push('\'');
-            // A list of empty texts ends too.
-            left = left.saturating_sub(1);
         }
         Self(shown)
     }
