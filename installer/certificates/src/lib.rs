@@ -93,11 +93,12 @@ impl Node {
 }
 
 /// Which requests of the two signers are approved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Approval {
     /// All of them unseen, even denied ones.
     Any,
     /// Those of the cluster's hosts.
+    #[default]
     Hosts,
 }
 
