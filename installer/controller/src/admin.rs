@@ -10,7 +10,7 @@ use std::{path::PathBuf, sync::Arc};
 use tokio::sync::Mutex;
 
 #[derive(Debug, thiserror::Error)]
-pub enum AdminError {
+pub(crate) enum AdminError {
     #[error("no kubeconfig from the service")]
     Service(#[from] ServiceError),
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub enum AdminError {
 
 /// An administrator's access to the cluster. Clones are the same.
 #[derive(Clone)]
-pub struct Admin(Arc<Inner>);
+pub(crate) struct Admin(Arc<Inner>);
 
 struct Inner {
     service: Service,
@@ -32,12 +32,12 @@ struct Inner {
 }
 
 impl Admin {
-    pub fn new(service: Service, proxies: ProxyVariables, given: Option<PathBuf>) -> Self {
+    pub(crate) fn new(service: Service, proxies: ProxyVariables, given: Option<PathBuf>) -> Self {
         Self(Arc::new(Inner { service, proxies, given, cluster: Mutex::new(None) }))
     }
 
     /// The cluster. A failure is not remembered.
-    pub async fn cluster(&self) -> Result<Cluster, AdminError> {
+    pub(crate) async fn cluster(&self) -> Result<Cluster, AdminError> {
         let mut known = self.0.cluster.lock().await;
         if let Some(cluster) = &*known {
             return Ok(cluster.clone());

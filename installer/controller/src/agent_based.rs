@@ -3,7 +3,7 @@
 use crate::{
     Context,
     clock::{Look, until},
-    cluster::objects::{self, CLUSTER_VERSION, CONFIG_MAP, SUBSCRIPTION, CSV, text},
+    cluster::objects::{self, CLUSTER_VERSION, CONFIG_MAP, CSV, SUBSCRIPTION, text},
     finalize,
     manifests::CustomManifest,
     taint,
@@ -16,7 +16,7 @@ const MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 const MANIFESTS: &str = "olm-operator-manifests";
 
 /// Waits until the cluster is available and all its control plane nodes exist, the host of the service among them.
-pub async fn wait(ctx: &Context, untaints: bool, expected: u32) {
+pub(crate) async fn wait(ctx: &Context, untaints: bool, expected: u32) {
     let nodes = ctx.cluster.watch_nodes();
     let is_available = Cell::new(false);
     let look = || async {
@@ -28,7 +28,8 @@ pub async fn wait(ctx: &Context, untaints: bool, expected: u32) {
         }
         if !is_available.get() {
             let version = ctx.cluster.read(CLUSTER_VERSION, None, "version").await;
-            let version = version.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no ClusterVersion"));
+            let version = version
+                .inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no ClusterVersion"));
             let conditions = version.as_ref().map(objects::conditions).unwrap_or_default();
             is_available.set(conditions.iter().any(|c| c.kind == "Available" && c.status == "True"));
         }
@@ -57,7 +58,7 @@ struct Operator {
 }
 
 /// Applies the manifests that the installer left in the cluster, each once its operator is there.
-pub async fn apply_manifests(ctx: &Context) {
+pub(crate) async fn apply_manifests(ctx: &Context) {
     let look = || async { Look::from(try_to_apply(ctx).await) };
     let _ = until(&ctx.clock, &ctx.end, finalize::INTERVAL, None, look).await;
 }
@@ -101,7 +102,8 @@ async fn try_to_apply(ctx: &Context) -> bool {
 
 async fn is_there(ctx: &Context, operator: &Operator) -> bool {
     let there = async {
-        let subscription = ctx.cluster.read(SUBSCRIPTION, Some(&operator.namespace), &operator.subscription_name).await?;
+        let subscription =
+            ctx.cluster.read(SUBSCRIPTION, Some(&operator.namespace), &operator.subscription_name).await?;
         match text(&subscription, "/status/currentCSV") {
             "" => Ok(false),
             csv => ctx.cluster.get(CSV, Some(&operator.namespace), csv).await.map(|csv| csv.is_some()),

@@ -28,7 +28,7 @@ enum BareMetalError {
 }
 
 /// Ends once all of them are taken over.
-pub async fn run(ctx: &Context) {
+pub(crate) async fn run(ctx: &Context) {
     loop {
         match take_over(&ctx.cluster).await {
             Ok(()) => return,
@@ -69,7 +69,10 @@ fn free_machines(hosts: &[DynamicObject], machines: Vec<DynamicObject>) -> Vec<D
         let labels = machine.metadata.labels.as_ref();
         labels.and_then(|labels| labels.get(ROLE_LABEL)).map(String::as_str) == Some("worker")
     };
-    machines.into_iter().filter(|machine| is_worker(machine) && !taken.contains(objects::name(&machine.metadata))).collect()
+    machines
+        .into_iter()
+        .filter(|machine| is_worker(machine) && !taken.contains(objects::name(&machine.metadata)))
+        .collect()
 }
 
 /// The cluster provisions hosts itself: this one came from elsewhere.

@@ -13,7 +13,7 @@ const BOOT_TIME: i16 = 2;
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Boots in the log. One that is not there has none.
-pub fn count(path: &Path) -> io::Result<usize> {
+pub(crate) fn count(path: &Path) -> io::Result<usize> {
     match File::open(path) {
         Ok(file) => records(BufReader::new(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),

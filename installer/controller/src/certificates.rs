@@ -22,7 +22,7 @@ const MAX_EVENTS: usize = 100;
 const CONTROLLER: &str = "assisted-installer-controller";
 
 /// Looks at requests until `over`, or the end of the work.
-pub async fn run(ctx: &Context, over: impl Future<Output = ()>) {
+pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     let mut over = std::pin::pin!(over);
     let mut requests = ctx.cluster.watch(CERTIFICATE_REQUEST, None);
     let nodes = ctx.cluster.watch_nodes();
@@ -113,7 +113,9 @@ async fn approve(ctx: &Context, object: &DynamicObject) {
     }
     let name = objects::name(&object.metadata);
     match ctx.cluster.replace(CERTIFICATE_REQUEST, &object, "approval").await {
-        Ok(_) => tracing::info!(request = name, requester = text(&object, "/spec/username"), "certificate request approved"),
+        Ok(_) => {
+            tracing::info!(request = name, requester = text(&object, "/spec/username"), "certificate request approved")
+        }
         Err(error) => tracing::warn!(request = name, error = &error as &dyn std::error::Error, "not approved"),
     }
 }

@@ -64,7 +64,8 @@ impl Controller {
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(directory) = &self.send_directory {
-            sent::write(directory, BufWriter::new(stdout())).with_context(|| format!("cannot send {}", directory.display()))?;
+            sent::write(directory, BufWriter::new(stdout()))
+                .with_context(|| format!("cannot send {}", directory.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
         let config = Config::from_variables(|name| std::env::var(name).ok(), Path::new(TOKEN_FILE), self.approve)?;

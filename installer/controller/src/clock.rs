@@ -155,7 +155,9 @@ impl Faults {
 
     /// An operator did not come up, by its name in the service.
     pub fn add_operator(&self, name: &str) {
-        self.with(|faults| drop(faults.operators.insert(name.to_owned())));
+        self.with(|faults| {
+            faults.operators.insert(name.to_owned());
+        });
     }
 
     /// Operators that did not come up.

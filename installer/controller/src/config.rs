@@ -63,15 +63,18 @@ impl Config {
         token_file: &Path,
         approval: Approval,
     ) -> Result<Self, ConfigError> {
-        let required = |name: &'static str| variable(name).filter(|value| !value.is_empty()).ok_or(ConfigError::Missing(name));
+        let required =
+            |name: &'static str| variable(name).filter(|value| !value.is_empty()).ok_or(ConfigError::Missing(name));
         let truth = |name: &'static str| match variable(name) {
             None => Ok(false),
             Some(seen) => truth(&seen).ok_or(ConfigError::Bad { name, seen, wanted: "true or false" }),
         };
         let cluster_id = required("CLUSTER_ID")?;
-        let cluster_id = cluster_id
-            .parse()
-            .map_err(|_| ConfigError::Bad { name: "CLUSTER_ID", seen: cluster_id, wanted: "a cluster's id (a UUID)" })?;
+        let cluster_id = cluster_id.parse().map_err(|_| ConfigError::Bad {
+            name: "CLUSTER_ID",
+            seen: cluster_id,
+            wanted: "a cluster's id (a UUID)",
+        })?;
         let control_plane_count = match variable("CONTROL_PLANE_COUNT") {
             None => 3,
             Some(seen) => seen.parse().map_err(|_| ConfigError::Bad {
@@ -202,7 +205,8 @@ mod tests {
         let file = directory.path().join("token");
         let read = |variable: Option<&str>| token(&file, variable.map(str::to_owned)).unwrap().expose().to_owned();
         assert_eq!((read(Some("env")).as_str(), read(None).as_str()), ("env", ""));
-        for (text, wanted) in [("my-secret-token", "my-secret-token"), ("  padded\n", "padded"), ("", ""), (" \n", "")] {
+        for (text, wanted) in [("my-secret-token", "my-secret-token"), ("  padded\n", "padded"), ("", ""), (" \n", "")]
+        {
             fs::write(&file, text).unwrap();
             assert_eq!((read(Some("env")).as_str(), read(None).as_str()), (wanted, wanted));
         }
@@ -216,6 +220,10 @@ mod tests {
         assert_eq!(map.choose(false, &["lso".into()]), ["l"]);
         assert_eq!(MustGatherImages::parse("quay.io/x:1").choose(false, &[]), ["quay.io/x:1"]);
         assert_eq!(MustGatherImages::parse("").choose(true, &[]), [""]);
-        assert_eq!(MustGatherImages::parse(r#"{"cnv":"c"}"#).choose(true, &[]), [""], "no image is not an image without a name");
+        assert_eq!(
+            MustGatherImages::parse(r#"{"cnv":"c"}"#).choose(true, &[]),
+            [""],
+            "no image is not an image without a name"
+        );
     }
 }

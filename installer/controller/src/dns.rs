@@ -33,7 +33,7 @@ fn address(network: &str) -> Option<IpAddr> {
 }
 
 /// Ends once the name server has its address, or after fifteen minutes, or with the work.
-pub async fn run(ctx: &Context) {
+pub(crate) async fn run(ctx: &Context) {
     let config = install_config(&ctx.cluster).await.unwrap_or_default();
     let network = config.pointer("/networking/serviceNetwork/0").and_then(Value::as_str).unwrap_or_default();
     let Some(address) = address(network) else {
@@ -62,7 +62,8 @@ pub async fn run(ctx: &Context) {
 /// Namespace and name of the service with this address.
 async fn owner(ctx: &Context, address: IpAddr) -> Option<(String, String)> {
     let services = ctx.cluster.list(SERVICE, None, "").await;
-    let services = services.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no services")).ok()?;
+    let services =
+        services.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no services")).ok()?;
     let owner = services.iter().find(|service| text(service, "/spec/clusterIP").parse() == Ok(address))?;
     Some((objects::namespace(&owner.metadata).to_owned(), objects::name(&owner.metadata).to_owned()))
 }
@@ -76,7 +77,10 @@ async fn take_from(ctx: &Context, (namespace, name): &(String, String)) {
 }
 
 /// A few tries. What is gone already is deleted.
-async fn tried<F: Future<Output = Result<(), crate::cluster::CallError>>>(ctx: &Context, mut act: impl FnMut() -> F) -> bool {
+async fn tried<F: Future<Output = Result<(), crate::cluster::CallError>>>(
+    ctx: &Context,
+    mut act: impl FnMut() -> F,
+) -> bool {
     let tries = DELETION_INTERVAL * (TRIES - 1);
     let look = || {
         let act = act();

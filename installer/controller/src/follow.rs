@@ -1,7 +1,7 @@
 //! The service's view of the cluster, read once for all tasks.
 
 use crate::{
-    clock::{Clock, End, Reason},
+    clock::{Clock, End},
     hosts::Snapshot,
     service::{Service, ServiceError},
 };
@@ -18,36 +18,37 @@ const ENOUGH: u32 = 3;
 
 /// What the service last said. Clones are the same.
 #[derive(Clone)]
-pub struct Follow {
+pub(crate) struct Follow {
     service: Service,
     seen: Arc<watch::Sender<Option<Arc<Snapshot>>>>,
     soon: Arc<Notify>,
 }
 
 impl Follow {
-    pub fn new(service: Service) -> Self {
+    pub(crate) fn new(service: Service) -> Self {
         Self { service, seen: Arc::new(watch::Sender::new(None)), soon: Arc::default() }
     }
 
     /// The last snapshot; none while the service has not answered.
-    pub fn last(&self) -> Option<Arc<Snapshot>> {
+    pub(crate) fn last(&self) -> Option<Arc<Snapshot>> {
         self.seen.borrow().clone()
     }
 
     /// Sees each new snapshot.
-    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<Snapshot>>> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<Snapshot>>> {
         self.seen.subscribe()
     }
 
     /// Asks for a look now: something was reported.
-    pub fn look_soon(&self) {
+    pub(crate) fn look_soon(&self) {
         self.soon.notify_one();
     }
 
     /// Reads the cluster once. Hosts that are all installed are not read again: their inventories are large.
-    pub async fn look(&self) -> Result<Arc<Snapshot>, ServiceError> {
+    pub(crate) async fn look(&self) -> Result<Arc<Snapshot>, ServiceError> {
         let before = self.last();
-        let with_hosts = before.as_ref().is_none_or(|before| before.hosts.is_empty() || before.remaining().next().is_some());
+        let with_hosts =
+            before.as_ref().is_none_or(|before| before.hosts.is_empty() || before.remaining().next().is_some());
         let asked = Some(Instant::now());
         let mut snapshot = Snapshot::parse(&self.service.cluster(with_hosts).await?);
         snapshot.asked = asked;
@@ -60,7 +61,7 @@ impl Follow {
     }
 
     /// Looks until the cluster is at its end, and returns its last status; none if it is gone or this controller is refused.
-    pub async fn run(&self, clock: &Clock, end: &End) -> Option<String> {
+    pub(crate) async fn run(&self, clock: &Clock, end: &End) -> Option<String> {
         let mut refused = 0;
         while !end.is_set() {
             match self.look().await {
@@ -90,10 +91,4 @@ impl Follow {
         }
         None
     }
-}
-
-/// What the end of the following means for the work.
-pub fn reason_of(status: Option<&str>) -> Reason {
-    tracing::info!(status = status.unwrap_or("none"), "the cluster is at its end for this controller");
-    Reason::Finished
 }

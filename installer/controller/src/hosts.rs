@@ -8,43 +8,43 @@ use std::{collections::HashMap, net::IpAddr, time::Instant};
 
 /// A cluster as the service shows it, with its hosts.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// When the service was asked.
-    pub asked: Option<Instant>,
-    pub status: String,
-    pub name: String,
-    pub base_domain: String,
+    pub(crate) asked: Option<Instant>,
+    pub(crate) status: String,
+    pub(crate) name: String,
+    pub(crate) base_domain: String,
     /// `baremetal`, `none`, `vsphere`, …; empty if the service does not say.
-    pub platform: String,
-    pub finalizing_stage: String,
+    pub(crate) platform: String,
+    pub(crate) finalizing_stage: String,
     /// The service gives this stage no more time.
-    pub stage_timed_out: bool,
+    pub(crate) stage_timed_out: bool,
     /// JSON that users had merged into the install configuration.
-    pub overrides: Secret,
+    pub(crate) overrides: Secret,
     /// Addresses that move between hosts.
-    pub vips: Vec<IpAddr>,
-    pub hosts: Vec<Host>,
+    pub(crate) vips: Vec<IpAddr>,
+    pub(crate) hosts: Vec<Host>,
 }
 
 /// A host as the service shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Host {
-    pub id: HostId,
-    pub infra_env: InfraEnvId,
+pub(crate) struct Host {
+    pub(crate) id: HostId,
+    pub(crate) infra_env: InfraEnvId,
     /// In lower case, as nodes are called.
-    pub name: String,
-    pub status: String,
-    pub role: HostRole,
-    pub stage: Option<HostStage>,
-    pub addresses: Vec<IpAddr>,
+    pub(crate) name: String,
+    pub(crate) status: String,
+    pub(crate) role: HostRole,
+    pub(crate) stage: Option<HostStage>,
+    pub(crate) addresses: Vec<IpAddr>,
     /// Labels that its node is to have.
-    pub labels: Map<String, Value>,
+    pub(crate) labels: Map<String, Value>,
     /// The pool whose configuration it is to have; empty for that of its role.
-    pub pool: String,
+    pub(crate) pool: String,
 }
 
 impl Host {
-    pub fn is(&self, status: &str) -> bool {
+    pub(crate) fn is(&self, status: &str) -> bool {
         self.status == status
     }
 }
@@ -73,7 +73,7 @@ struct HostDocument {
 
 impl Snapshot {
     /// From the service's document. A host that can't be read, or without an inventory, stops no other.
-    pub fn parse(document: &Value) -> Self {
+    pub(crate) fn parse(document: &Value) -> Self {
         use crate::text::text_at as text;
         let addresses = |list: &str| {
             let entries = document.pointer(list).and_then(Value::as_array).into_iter().flatten();
@@ -95,7 +95,7 @@ impl Snapshot {
     }
 
     /// Hosts that are still to become nodes.
-    pub fn remaining(&self) -> impl Iterator<Item = &Host> {
+    pub(crate) fn remaining(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter().filter(|host| !host.is("disabled") && !host.is("installed"))
     }
 }
@@ -132,19 +132,23 @@ fn host(document: &Value) -> Option<Host> {
 }
 
 /// Finds the host that a node is: by name among some hosts, else by an internal address among others.
-pub struct Matcher<'a> {
+pub(crate) struct Matcher<'a> {
     names: HashMap<&'a str, &'a Host>,
     addresses: HashMap<IpAddr, &'a Host>,
 }
 
 impl<'a> Matcher<'a> {
-    pub fn new(named: impl IntoIterator<Item = &'a Host>, addressed: impl IntoIterator<Item = &'a Host>) -> Self {
+    pub(crate) fn new(
+        named: impl IntoIterator<Item = &'a Host>,
+        addressed: impl IntoIterator<Item = &'a Host>,
+    ) -> Self {
         let named = named.into_iter().filter(|host| !host.name.is_empty());
-        let addressed = addressed.into_iter().flat_map(|host| host.addresses.iter().map(move |address| (*address, host)));
+        let addressed =
+            addressed.into_iter().flat_map(|host| host.addresses.iter().map(move |address| (*address, host)));
         Self { names: named.map(|host| (host.name.as_str(), host)).collect(), addresses: addressed.collect() }
     }
 
-    pub fn host(&self, node: &Node) -> Option<&'a Host> {
+    pub(crate) fn host(&self, node: &Node) -> Option<&'a Host> {
         let by_name = self.names.get(node.host_name().as_str());
         let by_address = || node.internal_ips().into_iter().rev().find_map(|ip| self.addresses.get(&ip));
         by_name.or_else(by_address).copied()

@@ -32,7 +32,7 @@ fn has_all(node: &Node, labels: &serde_json::Map<String, Value>) -> bool {
 }
 
 /// Labels nodes until all labelled hosts have theirs.
-pub async fn run(ctx: &Context) {
+pub(crate) async fn run(ctx: &Context) {
     let mut seen = ctx.follow.subscribe();
     let first = tokio::select! {
         first = seen.wait_for(Option::is_some) => first.ok().and_then(|snapshot| snapshot.clone()),

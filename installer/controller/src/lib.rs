@@ -30,7 +30,7 @@ mod service;
 mod taint;
 mod text;
 
-pub use logs::OWN_LOG;
+pub(crate) use logs::OWN_LOG;
 
 use admin::Admin;
 use anyhow::Context as _;
@@ -303,7 +303,9 @@ async fn invoker(cluster: &Cluster, clock: &Clock, end: &End) -> String {
     for _ in 0..INVOKER_TRIES {
         match cluster.get(CONFIG_MAP, Some(namespace), name).await {
             Ok(map) => return map.and_then(|map| objects::entry(&map, key)).unwrap_or_default(),
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "who installs this cluster is not known yet"),
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "who installs this cluster is not known yet")
+            }
         }
         tokio::select! {
             () = clock.sleep(INVOKER_INTERVAL) => {}

@@ -16,11 +16,11 @@ use std::{
 };
 
 /// Where this program's own log is, beside standard output.
-pub const OWN_LOG: &str = "/tmp/controller_logs.log";
+pub(crate) const OWN_LOG: &str = "/tmp/controller_logs.log";
 const INTERVAL: Duration = Duration::from_secs(300);
 const FINAL_INTERVAL: Duration = Duration::from_secs(30);
 const FINAL_LIMIT: Duration = Duration::from_secs(70 * 60);
-pub const POD_LABEL: &str = "job-name=assisted-installer-controller";
+pub(crate) const POD_LABEL: &str = "job-name=assisted-installer-controller";
 /// Names in the archive, which people and tools look for.
 const LOG_MEMBER: &str = "assisted-installer-controller.logs";
 const GATHERED_MEMBER: &str = "must-gather.tar.gz";
@@ -31,7 +31,7 @@ const RESOLV_CONFS: [&str; 3] = ["/etc/resolv.conf", "/tmp/var-run-resolv.conf",
 const MAX_RESOLV_CONF: u64 = 64 << 10;
 
 /// Sends the log every five minutes until the end of the work.
-pub async fn periodically(ctx: &Context) {
+pub(crate) async fn periodically(ctx: &Context) {
     loop {
         tokio::select! {
             () = ctx.clock.sleep(INTERVAL) => {}
@@ -44,7 +44,7 @@ pub async fn periodically(ctx: &Context) {
 }
 
 /// Sends everything, and tells the service when that begins and ends. `end` ends it early.
-pub async fn finally(ctx: &Context, end: &End) {
+pub(crate) async fn finally(ctx: &Context, end: &End) {
     state(ctx, LogsState::Requested).await;
     let look = || async {
         match summary(ctx).await {
@@ -125,7 +125,7 @@ fn read_end(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A tar.gz with these files.
-pub fn archive<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> io::Result<Vec<u8>> {
+pub(crate) fn archive<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for (name, bytes) in members {
         let mut header = tar::Header::new_gnu();
@@ -138,15 +138,13 @@ pub fn archive<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> io
 }
 
 /// What the router of a single node says, while the end is being told: the log shows it.
-pub async fn probe_router(ctx: &Context, config: &Config) {
+pub(crate) async fn probe_router(ctx: &Context, config: &Config) {
     let Some(snapshot) = ctx.follow.last() else { return };
     if !config.is_single_node() || !ctx.faults.has_failed() {
         return;
     }
-    let canary = format!(
-        "https://canary-openshift-ingress-canary.apps.{}.{}/health",
-        snapshot.name, snapshot.base_domain
-    );
+    let canary =
+        format!("https://canary-openshift-ingress-canary.apps.{}.{}/health", snapshot.name, snapshot.base_domain);
     loop {
         for url in [canary.as_str(), "http://localhost/_______internal_router_healthz"] {
             let asked = url.to_owned();

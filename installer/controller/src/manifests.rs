@@ -11,17 +11,17 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// Manifests made for one operator.
 #[derive(Clone, Debug, Deserialize)]
-pub struct CustomManifest {
+pub(crate) struct CustomManifest {
     /// The operator that must be there first, as the service names it.
     #[serde(rename = "Name")]
-    pub name: String,
+    pub(crate) name: String,
     /// YAML documents, in Base64. Nothing for an operator without any.
     #[serde(rename = "Content", default)]
-    pub content: String,
+    pub(crate) content: String,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
+pub(crate) enum ManifestError {
     #[error("the manifests of {name} are not Base64")]
     Base64 { name: String, source: base64::DecodeError },
     #[error("the manifests of {name} have {len} bytes: at most {MAX_BYTES}")]
@@ -36,7 +36,7 @@ pub enum ManifestError {
 
 impl CustomManifest {
     /// Its objects, in order. Documents with nothing in them are none.
-    pub fn objects(&self) -> Result<Vec<DynamicObject>, ManifestError> {
+    pub(crate) fn objects(&self) -> Result<Vec<DynamicObject>, ManifestError> {
         let name = || self.name.clone();
         let text = BASE64_STANDARD.decode(self.content.trim());
         let text = text.map_err(|source| ManifestError::Base64 { name: name(), source })?;
@@ -58,7 +58,8 @@ impl CustomManifest {
             };
             for item in items {
                 let object: Option<DynamicObject> = serde_json::from_value(item).ok();
-                let object = object.filter(|object| object.types.is_some() && !objects::name(&object.metadata).is_empty());
+                let object =
+                    object.filter(|object| object.types.is_some() && !objects::name(&object.metadata).is_empty());
                 objects.push(object.ok_or_else(|| ManifestError::Object { name: name(), number })?);
             }
         }
@@ -67,7 +68,7 @@ impl CustomManifest {
 }
 
 /// Applies all objects of a manifest.
-pub async fn apply(cluster: &Cluster, manifest: &CustomManifest) -> Result<(), ManifestError> {
+pub(crate) async fn apply(cluster: &Cluster, manifest: &CustomManifest) -> Result<(), ManifestError> {
     for object in manifest.objects()? {
         let types = object.types.clone().unwrap_or_default();
         let kind = GroupVersionKind::try_from(&types);
@@ -103,7 +104,8 @@ mod tests {
         assert!(broken.objects().unwrap_err().to_string().contains("cnv"));
         let error = manifest("a: b\n---\na: [").objects().unwrap_err().to_string();
         assert!(error.contains("document 1"), "{error}");
-        let error = manifest("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\nx: {").objects().unwrap_err().to_string();
+        let error =
+            manifest("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\nx: {").objects().unwrap_err().to_string();
         assert!(error.contains("document 2") && error.contains("lso"), "{error}");
     }
 }

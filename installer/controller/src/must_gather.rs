@@ -24,7 +24,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: u64 = 200;
 
 /// Runs collectors of these images; an empty name is the release's. The result is a tar.gz of their results.
-pub async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<Vec<u8>> {
+pub(crate) async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<Vec<u8>> {
     let cluster = ctx.admin.cluster().await?;
     let own_image = crate::own_image(ctx).await?;
     let namespace = ObjectMeta {
@@ -37,7 +37,11 @@ pub async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<Vec<u8>>
     let result = gather_in(ctx, &cluster, &namespace, images, &own_image).await;
     for (kind, name) in [(CLUSTER_ROLE_BINDING, &namespace), (NAMESPACE, &namespace)] {
         if let Err(error) = cluster.delete(kind, None, name).await {
-            tracing::warn!(name, error = &error as &dyn std::error::Error, "what collected for the logs stays in the cluster");
+            tracing::warn!(
+                name,
+                error = &error as &dyn std::error::Error,
+                "what collected for the logs stays in the cluster"
+            );
         }
     }
     result
@@ -116,9 +120,11 @@ async fn result_of(ctx: &Context, cluster: &Cluster, namespace: &str, pod: &str)
 }
 
 /// One line of what a URL answers, whoever signed for it.
-pub fn probe(url: &str) -> String {
+pub(crate) fn probe(url: &str) -> String {
     let configuration = match api::http::configuration(&[], true) {
-        Ok(configuration) => configuration.timeout_global(Some(PROBE_TIMEOUT)).max_redirects(0).max_redirects_will_error(false),
+        Ok(configuration) => {
+            configuration.timeout_global(Some(PROBE_TIMEOUT)).max_redirects(0).max_redirects_will_error(false)
+        }
         Err(error) => return error.to_string(),
     };
     match api::http::build(configuration, api::proxy::ProxyVariables::default()).get(url).call() {

@@ -29,7 +29,7 @@ const MCS_NAMESPACE: &str = "openshift-machine-config-operator";
 const MCS_LABEL: (&str, &str) = ("k8s-app", "machine-config-server");
 
 /// Stages to report of a host whose node is `node`, in this order. `Done` is reported from any stage: a node that is ready is one.
-pub fn reports(stage: Option<HostStage>, is_ready: bool) -> Vec<HostStage> {
+pub(crate) fn reports(stage: Option<HostStage>, is_ready: bool) -> Vec<HostStage> {
     use HostStage as S;
     let joins = matches!(stage, Some(S::Configuring | S::Rebooting)).then_some(S::Joined);
     let done = (is_ready && stage != Some(S::Done)).then_some(S::Done);
@@ -48,7 +48,7 @@ fn is_over(snapshot: &Snapshot) -> bool {
 }
 
 /// Reports until all hosts are installed, or all that are left have failed.
-pub async fn run(ctx: &Context, untaints: bool) {
+pub(crate) async fn run(ctx: &Context, untaints: bool) {
     let mut nodes = ctx.cluster.watch_nodes();
     let mut servers = None;
     let mut seen = ctx.follow.subscribe();
@@ -67,7 +67,10 @@ pub async fn run(ctx: &Context, untaints: bool) {
             }
             let now = ctx.clock.now();
             let is_due = log_read.is_none_or(|read: Duration| now.saturating_sub(read) >= LOG_INTERVAL);
-            if is_due && !ctx.config.is_single_node() && snapshot.hosts.iter().any(|host| awaits_configuration(host, known.stage(host))) {
+            if is_due
+                && !ctx.config.is_single_node()
+                && snapshot.hosts.iter().any(|host| awaits_configuration(host, known.stage(host)))
+            {
                 log_read = Some(now);
                 let servers = servers.get_or_insert_with(|| ctx.cluster.watch(objects::POD, Some(MCS_NAMESPACE)));
                 report_configured(ctx, snapshot, servers, &mut known).await;

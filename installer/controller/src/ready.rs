@@ -15,7 +15,7 @@ const EVENT_NAME: &str = "AssistedControllerIsReady";
 const CONTROLLER: &str = "assisted-installer-controller";
 
 /// Waits until both sides answer, and writes the event. The error is that of the wait.
-pub async fn announce(ctx: &Context, limit: Duration) -> Result<(), Ended> {
+pub(crate) async fn announce(ctx: &Context, limit: Duration) -> Result<(), Ended> {
     let look = || async {
         let ready = async {
             ctx.follow.look().await.map_err(anyhow::Error::new)?;
@@ -41,7 +41,8 @@ async fn write(ctx: &Context) -> Result<(), CallError> {
         "message": "Assisted controller managed to connect to assisted service and kube-apiserver and is ready to start",
         "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
     });
-    let metadata = ObjectMeta { name: Some(EVENT_NAME.to_owned()), namespace: Some(namespace), ..ObjectMeta::default() };
+    let metadata =
+        ObjectMeta { name: Some(EVENT_NAME.to_owned()), namespace: Some(namespace), ..ObjectMeta::default() };
     match ctx.cluster.create(EVENT, metadata, data).await {
         // An earlier run of this controller wrote it.
         Err(error) if error.status() == Some(409) => Ok(()),

@@ -25,11 +25,11 @@ const EVENT: &str = "reboots_for_node";
 
 /// Counts under way. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Reboots(Arc<Mutex<JoinSet<()>>>);
+pub(crate) struct Reboots(Arc<Mutex<JoinSet<()>>>);
 
 impl Reboots {
     /// Starts to count a node's boots, if that is asked for.
-    pub fn note_done(&self, ctx: &Context, host: &Host, node: &str) {
+    pub(crate) fn note_done(&self, ctx: &Context, host: &Host, node: &str) {
         if !ctx.config.notify_num_reboots {
             return;
         }
@@ -43,7 +43,7 @@ impl Reboots {
     }
 
     /// Waits for those under way.
-    pub async fn finish(&self) {
+    pub(crate) async fn finish(&self) {
         let mut all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         while all.join_next().await.is_some() {}
     }

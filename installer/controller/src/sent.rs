@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SUM: &str = "sha256:";
 
 #[derive(Debug, thiserror::Error)]
-pub enum SentError {
+pub(crate) enum SentError {
     #[error("the log ends before the archive does")]
     Cut,
     #[error("line {line} is not Base64: '{seen}'")]
@@ -30,7 +30,7 @@ pub enum SentError {
 }
 
 /// Writes a directory.
-pub fn write(directory: &Path, out: impl Write) -> io::Result<()> {
+pub(crate) fn write(directory: &Path, out: impl Write) -> io::Result<()> {
     let mut lines = Lines { out, line: Vec::with_capacity(LINE), written: 0, sum: Sha256::new() };
     let mut tar = tar::Builder::new(GzEncoder::new(&mut lines, Compression::default()));
     tar.follow_symlinks(false);
@@ -86,7 +86,7 @@ impl<W: Write> Write for Lines<W> {
 }
 
 /// The archive in a log.
-pub fn read(log: &[u8]) -> Result<Vec<u8>, SentError> {
+pub(crate) fn read(log: &[u8]) -> Result<Vec<u8>, SentError> {
     let mut archive = Vec::new();
     for (index, line) in log.split(|byte| *byte == b'\n').enumerate() {
         if let Some(sum) = line.strip_prefix(SUM.as_bytes()) {

@@ -4,8 +4,8 @@ use crate::config::Config;
 use api::{
     Client, ClientConfig, ClientError, ClusterId, HostId, HostProgress, HostStage, InfraEnvId, LogsState, RetryPolicy,
     endpoint::{
-        COMPLETE_INSTALLATION, DOWNLOAD_CLUSTER_CREDENTIALS, GET_CLUSTER, LIST_MONITORED_OPERATORS, REPORT_MONITORED_OPERATOR,
-        TRIGGER_EVENT, UPDATE_CLUSTER_PROGRESS, UPLOAD_CLUSTER_INGRESS_CERT,
+        COMPLETE_INSTALLATION, DOWNLOAD_CLUSTER_CREDENTIALS, GET_CLUSTER, LIST_MONITORED_OPERATORS,
+        REPORT_MONITORED_OPERATOR, TRIGGER_EVENT, UPDATE_CLUSTER_PROGRESS, UPLOAD_CLUSTER_INGRESS_CERT,
     },
     http::HttpConfig,
     proxy::ProxyVariables,
@@ -25,7 +25,7 @@ const CUSTOM_MANIFESTS: &str = "custom_manifests.json";
 
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
+pub(crate) enum ServiceError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("the answer is not what the API describes: {0}")]
@@ -35,7 +35,7 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         match self {
             Self::Client(error) => error.status(),
             _ => None,
@@ -45,7 +45,7 @@ impl ServiceError {
 
 /// One cluster of the service. Clones share connections and what is known.
 #[derive(Clone)]
-pub struct Service {
+pub(crate) struct Service {
     client: Client,
     cluster: ClusterId,
     operators: Arc<Mutex<Option<(Instant, Vec<MonitoredOperator>)>>>,
@@ -54,51 +54,56 @@ pub struct Service {
 
 /// What the service knows of an operator that it waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct MonitoredOperator {
+pub(crate) struct MonitoredOperator {
     #[serde(default)]
-    pub name: String,
+    pub(crate) name: String,
     /// `builtin` or `olm`.
     #[serde(default)]
-    pub operator_type: String,
+    pub(crate) operator_type: String,
     #[serde(default)]
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     #[serde(default)]
-    pub subscription_name: Option<String>,
+    pub(crate) subscription_name: Option<String>,
     /// `available`, `progressing`, `failed` or empty.
     #[serde(default)]
-    pub status: Option<String>,
+    pub(crate) status: Option<String>,
     #[serde(default)]
-    pub status_info: Option<String>,
+    pub(crate) status_info: Option<String>,
     #[serde(default)]
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
 }
 
 impl MonitoredOperator {
-    pub fn is(&self, status: &str) -> bool {
+    pub(crate) fn is(&self, status: &str) -> bool {
         self.status.as_deref() == Some(status)
     }
 
     /// It may still come up.
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         !self.is("available") && !self.is("failed")
     }
 }
 
 /// What is reported of an operator. Empty members are left out: the service keeps what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OperatorReport {
-    pub name: String,
+pub(crate) struct OperatorReport {
+    pub(crate) name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub status: String,
+    pub(crate) status: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub status_info: String,
+    pub(crate) status_info: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub version: String,
+    pub(crate) version: String,
 }
 
 impl Service {
     /// Connects nothing yet. `operators_fresh` is shorter in tests, by their clock.
-    pub fn new(config: &Config, proxies: ProxyVariables, retry: RetryPolicy, speed: u32) -> Result<Self, ServiceError> {
+    pub(crate) fn new(
+        config: &Config,
+        proxies: ProxyVariables,
+        retry: RetryPolicy,
+        speed: u32,
+    ) -> Result<Self, ServiceError> {
         let client = ClientConfig {
             url: config.url.clone(),
             token: config.token.clone(),
@@ -113,29 +118,30 @@ impl Service {
         })
     }
 
-    pub fn cluster_id(&self) -> ClusterId {
-        self.cluster
-    }
-
     /// The cluster, with or without its hosts.
-    pub async fn cluster(&self, with_hosts: bool) -> Result<Value, ServiceError> {
+    pub(crate) async fn cluster(&self, with_hosts: bool) -> Result<Value, ServiceError> {
         let target = GET_CLUSTER.at(&[&self.cluster]).with("exclude-hosts", !with_hosts);
         self.call(move |client| client.document(&target)).await
     }
 
-    pub async fn put_host_stage(&self, infra_env: InfraEnvId, host: HostId, stage: HostStage) -> Result<(), ServiceError> {
+    pub(crate) async fn put_host_stage(
+        &self,
+        infra_env: InfraEnvId,
+        host: HostId,
+        stage: HostStage,
+    ) -> Result<(), ServiceError> {
         let progress = HostProgress { current_stage: stage, progress_info: String::new() };
         self.call(move |client| client.put_progress(infra_env, host, &progress)).await
     }
 
-    pub async fn put_finalizing_stage(&self, stage: &'static str) -> Result<(), ServiceError> {
+    pub(crate) async fn put_finalizing_stage(&self, stage: &'static str) -> Result<(), ServiceError> {
         let target = UPDATE_CLUSTER_PROGRESS.at(&[&self.cluster]);
         let body = json!({ "finalizing_stage": stage });
         self.call(move |client| client.send(&target, Some(&body)).map(drop)).await
     }
 
     /// Operators as they were known at most 20 s ago.
-    pub async fn operators(&self) -> Result<Vec<MonitoredOperator>, ServiceError> {
+    pub(crate) async fn operators(&self) -> Result<Vec<MonitoredOperator>, ServiceError> {
         let mut known = self.operators.lock().await;
         if let Some((at, operators)) = &*known
             && at.elapsed() < self.operators_fresh
@@ -148,33 +154,39 @@ impl Service {
     }
 
     /// Operators as they are known now.
-    pub async fn operators_now(&self) -> Result<Vec<MonitoredOperator>, ServiceError> {
+    pub(crate) async fn operators_now(&self) -> Result<Vec<MonitoredOperator>, ServiceError> {
         let target = LIST_MONITORED_OPERATORS.at(&[&self.cluster]);
         let list = self.call(move |client| client.document(&target)).await?;
         // The service writes an empty list as null, too.
         Ok(Option::<Vec<MonitoredOperator>>::deserialize(list)?.unwrap_or_default())
     }
 
-    pub async fn report_operator(&self, report: &OperatorReport) -> Result<(), ServiceError> {
+    pub(crate) async fn report_operator(&self, report: &OperatorReport) -> Result<(), ServiceError> {
         let target = REPORT_MONITORED_OPERATOR.at(&[&self.cluster]);
         let body = serde_json::to_value(report)?;
         self.call(move |client| client.send(&target, Some(&body)).map(drop)).await
     }
 
-    pub async fn upload_ingress_ca(&self, pem: &str) -> Result<(), ServiceError> {
+    pub(crate) async fn upload_ingress_ca(&self, pem: &str) -> Result<(), ServiceError> {
         let target = UPLOAD_CLUSTER_INGRESS_CERT.at(&[&self.cluster]);
         let body = Value::from(pem);
         self.call(move |client| client.send(&target, Some(&body)).map(drop)).await
     }
 
-    pub async fn complete(&self, body: &Value) -> Result<(), ServiceError> {
+    pub(crate) async fn complete(&self, body: &Value) -> Result<(), ServiceError> {
         let target = COMPLETE_INSTALLATION.at(&[&self.cluster]);
         let body = body.clone();
         self.call(move |client| client.send(&target, Some(&body)).map(drop)).await
     }
 
     /// An event of the cluster. `members` are added to it: host, severity, …
-    pub async fn event(&self, name: &str, severity: &str, message: &str, members: Value) -> Result<(), ServiceError> {
+    pub(crate) async fn event(
+        &self,
+        name: &str,
+        severity: &str,
+        message: &str,
+        members: Value,
+    ) -> Result<(), ServiceError> {
         let target = TRIGGER_EVENT.at(&[]);
         let mut body = json!({
             "name": name, "category": "user", "severity": severity, "message": message,
@@ -187,23 +199,23 @@ impl Service {
     }
 
     /// The manifests made for operators: a JSON list.
-    pub async fn custom_manifests(&self) -> Result<Vec<u8>, ServiceError> {
+    pub(crate) async fn custom_manifests(&self) -> Result<Vec<u8>, ServiceError> {
         let cluster = self.cluster;
         self.call(move |client| client.cluster_file(cluster, CUSTOM_MANIFESTS)).await
     }
 
     /// An administrator's kubeconfig.
-    pub async fn kubeconfig(&self) -> Result<Vec<u8>, ServiceError> {
+    pub(crate) async fn kubeconfig(&self) -> Result<Vec<u8>, ServiceError> {
         let target = DOWNLOAD_CLUSTER_CREDENTIALS.at(&[&self.cluster]).with("file_name", "kubeconfig-noingress");
         self.call(move |client| client.file(&target)).await
     }
 
-    pub async fn put_logs_state(&self, state: LogsState) -> Result<(), ServiceError> {
+    pub(crate) async fn put_logs_state(&self, state: LogsState) -> Result<(), ServiceError> {
         let cluster = self.cluster;
         self.call(move |client| client.put_cluster_logs_progress(cluster, state)).await
     }
 
-    pub async fn upload_logs(&self, archive: Vec<u8>) -> Result<(), ServiceError> {
+    pub(crate) async fn upload_logs(&self, archive: Vec<u8>) -> Result<(), ServiceError> {
         let cluster = self.cluster;
         self.call(move |client| client.upload_controller_logs(cluster, &archive)).await
     }

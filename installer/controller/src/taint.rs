@@ -18,13 +18,20 @@ const VCENTER: &str = "/platform/vsphere/vcenters/0";
 const PROVIDER_INITIALIZES: (u32, u32) = (4, 15);
 
 /// Where the install configuration is.
-pub const INSTALL_CONFIG: (&str, &str, &str) = ("kube-system", "cluster-config-v1", "install-config");
+pub(crate) const INSTALL_CONFIG: (&str, &str, &str) = ("kube-system", "cluster-config-v1", "install-config");
 
 /// Whether nodes must be untainted here. `snapshot` is none if the service is not there.
-pub async fn is_wanted(ctx: &Context, platform: &str, is_agent_based: bool, snapshot: Option<&Snapshot>) -> bool {
+pub(crate) async fn is_wanted(
+    ctx: &Context,
+    platform: &str,
+    is_agent_based: bool,
+    snapshot: Option<&Snapshot>,
+) -> bool {
     match platform {
         "nutanix" => true,
-        "vsphere" if is_agent_based && initializes(&ctx.config.openshift_version) => !has_credentials(ctx, snapshot).await,
+        "vsphere" if is_agent_based && initializes(&ctx.config.openshift_version) => {
+            !has_credentials(ctx, snapshot).await
+        }
         "vsphere" => true,
         _ => false,
     }
@@ -57,17 +64,18 @@ fn is_real(config: &Value, member: &str) -> bool {
 }
 
 /// The cluster's install configuration; none if it can't be read.
-pub async fn install_config(cluster: &Cluster) -> Option<Value> {
+pub(crate) async fn install_config(cluster: &Cluster) -> Option<Value> {
     let (namespace, name, key) = INSTALL_CONFIG;
     let map = cluster.read(CONFIG_MAP, Some(namespace), name).await;
-    let map = map.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no install configuration"));
+    let map =
+        map.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no install configuration"));
     let text = objects::entry(&map.ok()?, key)?;
     let config = serde_norway::from_str(&text);
     config.inspect_err(|error| tracing::warn!(%error, "the install configuration can't be read")).ok()
 }
 
 /// Takes the taint from a node. False if that failed; a node without it is well.
-pub async fn remove(cluster: &Cluster, node: &Node) -> bool {
+pub(crate) async fn remove(cluster: &Cluster, node: &Node) -> bool {
     if node.taints().iter().all(|taint| taint.key != KEY) {
         return true;
     }
@@ -85,7 +93,8 @@ pub async fn remove(cluster: &Cluster, node: &Node) -> bool {
 async fn removed(cluster: &Cluster, name: &str) -> Result<(), crate::cluster::CallError> {
     let node = cluster.read(NODE, None, name).await?;
     let taints = node.data.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
-    let others: Vec<&Value> = taints.iter().filter(|taint| taint.get("key").and_then(Value::as_str) != Some(KEY)).collect();
+    let others: Vec<&Value> =
+        taints.iter().filter(|taint| taint.get("key").and_then(Value::as_str) != Some(KEY)).collect();
     if others.len() == taints.len() {
         return Ok(());
     }
@@ -110,14 +119,15 @@ mod tests {
 
     #[test]
     fn placeholders_are_not_credentials() {
-        let overrides = |user: &str, server: &str| {
-            json!({"platform": {"vsphere": {"vcenters": [{"user": user, "password": "p", "server": server}]}}})
-        };
+        let overrides = |user: &str, server: &str| json!({"platform": {"vsphere": {"vcenters": [{"user": user, "password": "p", "server": server}]}}});
         assert!(all_real(&overrides("u", "s")));
         assert!(!all_real(&overrides("usernameplaceholder", "s")));
         assert!(!all_real(&overrides("u", "")));
         assert!(!all_real(&json!({"platform": {"vsphere": {"username": "u", "password": "p", "vCenter": "v"}}})));
         assert!(!all_real(&json!({"platform": {"baremetal": {}}})));
-        assert!(is_real(&overrides("", "vc.example.com"), "server") && !is_real(&overrides("u", "vcenterplaceholder"), "server"));
+        assert!(
+            is_real(&overrides("", "vc.example.com"), "server")
+                && !is_real(&overrides("u", "vcenterplaceholder"), "server")
+        );
     }
 }

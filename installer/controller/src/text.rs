@@ -6,11 +6,11 @@ use serde_json::Value;
 const MAX_CHARS: usize = 300;
 
 /// A text by JSON pointer; empty if there is none.
-pub fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A stranger's text on one line of a log.
-pub fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS).collect()
 }

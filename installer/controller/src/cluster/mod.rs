@@ -92,7 +92,12 @@ impl Cluster {
     }
 
     /// One object; `None` if there is none of that name, or the cluster has no such kind.
-    pub async fn get(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Result<Option<DynamicObject>, CallError> {
+    pub async fn get(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, CallError> {
         let what = || format!("get {} {name}", kind.plural());
         let api = self.api(kind, namespace);
         bounded(what, api.get_opt(name)).await
@@ -105,7 +110,12 @@ impl Cluster {
     }
 
     /// All objects, page by page. `labels` is a selector, or empty.
-    pub async fn list(&self, kind: Kind, namespace: Option<&str>, labels: &str) -> Result<Vec<DynamicObject>, CallError> {
+    pub async fn list(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<DynamicObject>, CallError> {
         let what = || format!("list {}", kind.plural());
         let api = self.api(kind, namespace);
         let mut parameters = ListParams::default().limit(PAGE);
@@ -133,7 +143,12 @@ impl Cluster {
     }
 
     /// Writes an object as a whole, unless it has changed since it was read (409). `subresource` is `status` and the like, or empty.
-    pub async fn replace(&self, kind: Kind, object: &DynamicObject, subresource: &str) -> Result<DynamicObject, CallError> {
+    pub async fn replace(
+        &self,
+        kind: Kind,
+        object: &DynamicObject,
+        subresource: &str,
+    ) -> Result<DynamicObject, CallError> {
         let name = objects::name(&object.metadata).to_owned();
         let api = self.api(kind, object.metadata.namespace.as_deref());
         let mut object = object.clone();
@@ -148,7 +163,13 @@ impl Cluster {
     }
 
     /// Merges `change` into an object (RFC 7386).
-    pub async fn merge(&self, kind: Kind, namespace: Option<&str>, name: &str, change: &Value) -> Result<(), CallError> {
+    pub async fn merge(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        name: &str,
+        change: &Value,
+    ) -> Result<(), CallError> {
         let api = self.api(kind, namespace);
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
         let patched = api.patch(name, &parameters, &patch);

@@ -140,7 +140,10 @@ impl NodeFacts for Node {
 
     fn internal_ips(&self) -> Vec<IpAddr> {
         let addresses = self.status.iter().flat_map(|status| &status.addresses);
-        addresses.filter(|address| address.kind == "InternalIP").filter_map(|address| address.address.parse().ok()).collect()
+        addresses
+            .filter(|address| address.kind == "InternalIP")
+            .filter_map(|address| address.address.parse().ok())
+            .collect()
     }
 
     fn taints(&self) -> &[Taint] {

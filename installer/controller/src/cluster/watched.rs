@@ -46,7 +46,11 @@ where
                         failed = failed.saturating_add(1);
                         // The first two are a server that restarts.
                         if failed == 3 {
-                            tracing::warn!(kind = kind.plural(), error = &error as &dyn std::error::Error, "watch failed; it goes on");
+                            tracing::warn!(
+                                kind = kind.plural(),
+                                error = &error as &dyn std::error::Error,
+                                "watch failed; it goes on"
+                            );
                         }
                     }
                 }

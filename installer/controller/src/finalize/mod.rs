@@ -21,7 +21,7 @@ const INGRESS_CA: (&str, &str, &str) = ("openshift-config-managed", "default-ing
 
 /// Stages by the service's names for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     ClusterOperators,
     RouterCa,
     CsvInitialization,
@@ -31,7 +31,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::ClusterOperators => "Waiting for cluster operators",
             Self::RouterCa => "Adding router ca",
@@ -44,10 +44,11 @@ impl Stage {
 }
 
 /// Runs once the service says that the cluster is finalizing; what it has to say at the end is then said once.
-pub async fn run(ctx: &Context) {
+pub(crate) async fn run(ctx: &Context) {
     let mut seen = ctx.follow.subscribe();
     let is_finalizing = async {
-        let wanted = seen.wait_for(|snapshot| snapshot.as_ref().is_some_and(|snapshot| snapshot.status == "finalizing"));
+        let wanted =
+            seen.wait_for(|snapshot| snapshot.as_ref().is_some_and(|snapshot| snapshot.status == "finalizing"));
         wanted.await.is_ok()
     };
     let is_finalizing = tokio::select! {
@@ -66,7 +67,7 @@ pub async fn run(ctx: &Context) {
 
 /// Why the cluster is not finished, for the service.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfinished {
+pub(crate) enum Unfinished {
     #[error("Stopped waiting for cluster operators to be available: {0}")]
     Operators(Ended),
     #[error("Stopped waiting for router ca data: {0}")]
@@ -93,7 +94,11 @@ pub(crate) async fn report(ctx: &Context, stage: Stage) {
                 Look::Done
             }
             Err(error) => {
-                tracing::warn!(stage = stage.as_str(), error = &error as &dyn std::error::Error, "the service did not take the stage");
+                tracing::warn!(
+                    stage = stage.as_str(),
+                    error = &error as &dyn std::error::Error,
+                    "the service did not take the stage"
+                );
                 Look::from(matches!(error.status(), Some(400 | 409)))
             }
         }
@@ -140,7 +145,10 @@ async fn send_router_ca(ctx: &Context) -> Look {
     match ctx.service.upload_ingress_ca(&ca).await {
         Ok(()) => Look::Done,
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the service did not take the authority of the ingress");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the service did not take the authority of the ingress"
+            );
             Look::Again
         }
     }

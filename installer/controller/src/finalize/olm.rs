@@ -89,7 +89,11 @@ async fn are_initialized(ctx: &Context, operators: &[MonitoredOperator]) -> bool
             Ok(Some(_)) => {}
             Ok(None) => all = false,
             Err(error) => {
-                tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "not initialized yet");
+                tracing::info!(
+                    operator = operator.name,
+                    error = &error as &dyn std::error::Error,
+                    "not initialized yet"
+                );
                 all = false;
             }
         }
@@ -193,7 +197,11 @@ async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
             Ok(Some(version)) => version,
             Ok(None) => continue,
             Err(error) => {
-                tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "its state can't be read");
+                tracing::info!(
+                    operator = operator.name,
+                    error = &error as &dyn std::error::Error,
+                    "its state can't be read"
+                );
                 continue;
             }
         };
@@ -225,7 +233,9 @@ async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
 /// Those that are still pending have failed; the installation has not.
 async fn give_up(ctx: &Context) {
     let look = || async {
-        let Ok(operators) = ctx.service.operators_now().await.inspect_err(operators::unknown) else { return Look::Again };
+        let Ok(operators) = ctx.service.operators_now().await.inspect_err(operators::unknown) else {
+            return Look::Again;
+        };
         let mut all = true;
         for operator in operators.iter().filter(|operator| operator.operator_type == "olm" && operator.is_pending()) {
             ctx.faults.add_operator(&operator.name);

@@ -33,7 +33,7 @@ pub(super) struct State {
 
 impl State {
     /// By an object's conditions: the first that says something counts.
-    pub fn of_conditions(object: &DynamicObject, version: &str) -> Self {
+    pub(crate) fn of_conditions(object: &DynamicObject, version: &str) -> Self {
         let telling = objects::conditions(object).into_iter().find_map(|condition| {
             let status = match (condition.kind.as_str(), condition.status.as_str()) {
                 ("Available", "True") => "available",
@@ -62,7 +62,11 @@ pub(super) async fn tell(ctx: &Context, known: Option<&MonitoredOperator>, name:
             version: state.version.clone(),
         };
         if let Err(error) = ctx.service.report_operator(&report).await {
-            tracing::warn!(operator = name, error = &error as &dyn std::error::Error, "the service did not take the operator's state");
+            tracing::warn!(
+                operator = name,
+                error = &error as &dyn std::error::Error,
+                "the service did not take the operator's state"
+            );
             return false;
         }
         tracing::info!(operator = name, status = state.status, "reported");
@@ -80,7 +84,9 @@ pub(super) fn reported_name(name: &str) -> String {
 pub(super) async fn wait(ctx: &Context) -> Result<(), Ended> {
     let look = || async {
         let version = ctx.cluster.read(CLUSTER_VERSION, None, VERSION).await;
-        let version = version.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no ClusterVersion")).ok();
+        let version = version
+            .inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no ClusterVersion"))
+            .ok();
         let console = match version.as_ref().map(has_console) {
             None => false,
             Some(false) => true,
@@ -146,7 +152,8 @@ pub(super) fn unknown(error: &ServiceError) {
 /// All operators of the cluster with their states; none if they can't be read.
 pub(super) async fn overview(ctx: &Context) -> Option<Vec<Value>> {
     let operators = ctx.cluster.list(CLUSTER_OPERATOR, None, "").await;
-    let operators = operators.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no operators")).ok()?;
+    let operators =
+        operators.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no operators")).ok()?;
     let entry = |operator: &DynamicObject| {
         let state = State::of_conditions(operator, "");
         json!({"name": objects::name(&operator.metadata), "status": state.status, "status_info": state.message})
