@@ -83,6 +83,7 @@ commands! {
         "host" Host(control::host::Host) Prints Service;
         "wait" Wait(control::wait::Wait) Acts Service;
         "event" Event(control::event::Event) Prints Service;
+        "controller" Controller(controller::cli::Controller) Acts Service;
     }
 }
 
