@@ -233,6 +233,8 @@ fn job(controller: &Controller<'_>, settings: &[(&str, String)]) -> Value {
     }
     let tolerate = |key| json!({"key": key, "operator": "Exists", "effect": "NoSchedule"});
     let alias = |ip| json!({"ip": ip, "hostnames": [SERVICE_NAME]});
+    // The user is left to the cluster, on a single node too: the bootstrap kubeconfig there has the mode 0644, and a pod that asks for
+    // root is refused until monitoring has been set up (`hostaccess` allows the namespace's users only).
     let mut pod = json!({
         "containers": [{
             "name": CONTROLLER,
