@@ -3,6 +3,7 @@
 //! One static program with a subcommand for each part: `agent` registers the host with the service and runs the other
 //! subcommands as it instructs. Each also runs alone on a sick machine. This file only dispatches.
 
+mod bash;
 #[macro_use]
 mod commands;
 mod complete;
@@ -47,6 +48,9 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let words: Vec<_> = words.collect();
     if let Some((_, asked)) = words.split_first().filter(|(first, _)| is_ours(called) && *first == complete::NAME) {
         return complete(complete::answer(asked, commands::line::<C>, C::names));
+    }
+    if C::HAS_SERVICE && called == bash::NAME {
+        return fail(format_args!("{}", bash::refusal(&words)));
     }
     // Our name, followed by the name of another program.
     let first = words.split_first().filter(|(first, _)| !commands::is_command::<C>(first));

@@ -87,6 +87,20 @@ fn what_is_missing_ends_as_with_the_real_programs() {
 }
 
 #[test]
+fn the_controllers_image_has_no_shell_and_says_so() {
+    for program in ["bash", "/usr/bin/bash"] {
+        let output = called(program, &["-ex", "-c", "oc get csv\nexit 0"]);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+        let stderr = text(&output.stderr);
+        assert!(stderr.starts_with("bash -ex -c oc get csv\\nexit 0: this image has"), "{stderr}");
+        for part in ["neither a shell nor oc", "kmm and openshift-ai", "CONTROLLER_IMAGE"] {
+            assert!(stderr.contains(part), "{part} in {stderr}");
+        }
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
 fn an_inventory_is_json_without_a_newline() {
     let output = called("inventory", &["--with-journal-logging=false", "--disk-min-size=1"]);
     assert_eq!(output.status.code(), Some(0));

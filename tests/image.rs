@@ -141,7 +141,28 @@ fn a_container_of_the_services_image_serves_as_a_user_without_rights() {
     // As with podman exec; it finds the service's key by the image's own settings.
     let token = image.container(&["landfall", "serve", "token"]).output().unwrap();
     assert!(token.status.success() && !token.stdout.is_empty(), "{}", String::from_utf8_lossy(&token.stderr));
-    let wrong = ["image", "oci", "--for", "serve", "--entrypoint", "installer", "--output", "/nonexistent/image.tar"];
+    let wrong =
+        ["image", "oci", "--for", "controller", "--entrypoint", "installer", "--output", "/nonexistent/image.tar"];
     let refused = Command::new(&program).args(wrong).output().unwrap();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--entrypoint is for agent images only"), "{refused:?}");
+}
+
+#[test]
+fn a_container_of_the_controllers_image_is_the_controller_and_no_shell() {
+    let Some(program) = program() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let archive = dir.path().join("image.tar");
+    run(&program, &["image", "oci", "--for", "controller", "--output", archive.to_str().unwrap()]);
+    let image = Unpacked::new(&archive, dir.path());
+    let entrypoint = image.words("Entrypoint");
+    let controller = image.container(&[entrypoint[0].as_str()]).output().unwrap();
+    // It has no settings here.
+    let stderr = String::from_utf8_lossy(&controller.stderr);
+    assert_eq!(controller.status.code(), Some(1), "{stderr}");
+    assert!(!stderr.contains("unknown binary name"), "{stderr}");
+    let setup = image.container(&["/usr/bin/bash", "-ex", "-c", "oc get csv"]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&setup.stderr);
+    assert_eq!((setup.status.code(), setup.stdout.is_empty()), (Some(1), true), "{stderr}");
+    assert!(stderr.starts_with("bash -ex -c oc get csv: this image has"), "{stderr}");
 }

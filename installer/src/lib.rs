@@ -7,6 +7,7 @@ mod args;
 pub mod boot_order;
 pub mod bootstrap;
 pub mod cli;
+pub mod controller_manifests;
 pub mod disk_cli;
 mod display;
 pub mod download;

@@ -33,14 +33,15 @@ impl Image {
     }
 }
 
-/// Write the agent's or the service's container image as an OCI archive
+/// Write the container image of agent, service or controller as an OCI archive
 ///
 /// The image contains one program. In the agent's image it has its own name, cp, and the names that the assisted-installer
 /// service starts (agent, next_step_runner, inventory, free_addresses, disk_speed_check, logs_sender). The service's image starts
 /// `landfall serve` as an unprivileged user, with its state in the volume /var/lib/landfall, on port 8090, with tokens
-/// (--auth local). An image has neither a shell nor CA certificates: the agent trusts the host's, if it can see the host's
-/// files, and --cacert; the service those in SSL_CERT_FILE. The same program and SOURCE_DATE_EPOCH (seconds since 1970,
-/// default 0) give the same bytes.
+/// (--auth local). The controller's image starts assisted-installer-controller as an unprivileged user; services run operators'
+/// scripts in this image by the name bash, which is refused. An image has neither a shell nor CA certificates: agent and controller
+/// trust the host's, if they can see the host's files, and the given CA file; the service those in SSL_CERT_FILE. The same program
+/// and SOURCE_DATE_EPOCH (seconds since 1970, default 0) give the same bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +49,8 @@ Examples:
   skopeo copy oci-archive:landfall-agent.oci.tar \\
     docker://registry.example.com/landfall-agent:1.0
   podman load -i landfall-agent.oci.tar
-  landfall image oci --for serve --output landfall-serve.oci.tar")]
+  landfall image oci --for serve --output landfall-serve.oci.tar
+  landfall image oci --for controller --output landfall-controller.oci.tar")]
 struct Oci {
     /// Archive to write; an existing one is replaced
     #[arg(short, long, value_name = "FILE")]
@@ -79,20 +81,21 @@ impl Oci {
     fn run(self) -> anyhow::Result<()> {
         ensure!(
             self.entrypoint.is_none() || self.purpose == Purpose::Agent,
-            "--entrypoint is for agent images only: containers of the service start `landfall serve`"
+            "--entrypoint is for agent images only: the others have their own"
         );
         let version = env!("CARGO_PKG_VERSION");
-        let default_name = match self.purpose {
-            Purpose::Agent => format!("localhost/landfall-agent:{version}"),
-            Purpose::Serve => format!("localhost/landfall-serve:{version}"),
+        let purpose = match self.purpose {
+            Purpose::Agent => "agent",
+            Purpose::Serve => "serve",
+            Purpose::Controller => "controller",
         };
         let image = oci::Image {
             program: self.binary.unwrap_or_else(|| match self.purpose {
                 Purpose::Agent => program::for_images(),
-                Purpose::Serve => program::RUNNING.into(),
+                Purpose::Serve | Purpose::Controller => program::RUNNING.into(),
             }),
             purpose: self.purpose,
-            reference: self.name.unwrap_or(default_name),
+            reference: self.name.unwrap_or_else(|| format!("localhost/landfall-{purpose}:{version}")),
             version: version.to_owned(),
             entrypoint: self.entrypoint,
             created_s: self.created,

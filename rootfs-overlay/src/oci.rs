@@ -1,5 +1,5 @@
-//! Container images with only this program (OCI image-spec 1.1, image-layout and layer): the agent's, with the names of the real
-//! agent's programs, and the service's.
+//! Container images with only this program (OCI image-spec 1.1, image-layout and layer): the agent's and the controller's, with the
+//! names of the real programs, and the service's.
 //!
 //! The same program and time give the same bytes.
 
@@ -33,15 +33,18 @@ const DIRECTORIES: [(&str, u32); 9] = [
     ("var/log", 0o755),
     ("var/tmp", 0o1777),
 ];
-/// The service's program in its image.
-const SERVE_PATH: &str = "/usr/bin/landfall";
+/// The program in the images of the service and the controller.
+const PROGRAM_PATH: &str = "/usr/bin/landfall";
+/// Additional names of the program in the controller's image, sorted: the real one's, and the shell that services look for there.
+const CONTROLLER_LINKS: [&str; 2] = ["assisted-installer-controller", "bash"];
+const CONTROLLER_PATH: &str = "/usr/bin/assisted-installer-controller";
 /// Records, keys and logs of the service: the only place it writes to, which outlives the container.
 const SERVE_STATE: &str = "/var/lib/landfall";
 /// Its port.
 const SERVE_PORT: u16 = 8090;
-/// Its user and group in the image. Distroless images use this number for an unprivileged user, and clusters' rules about root and
-/// low numbers accept it.
-const SERVE_ID: u64 = 65532;
+/// User in the images of the service and the controller, and the service's group. Distroless images use this number for an
+/// unprivileged user, and clusters' rules about root and low numbers accept it.
+const USER_ID: u64 = 65532;
 
 /// The purpose of an image's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -50,6 +53,8 @@ pub(crate) enum Purpose {
     Agent,
     /// The service (`landfall serve`)
     Serve,
+    /// The controller of a cluster (assisted-installer-controller)
+    Controller,
 }
 
 /// The content of an image.
@@ -181,6 +186,9 @@ fn labels(image: &Image) -> Value {
     let description = match image.purpose {
         Purpose::Agent => "Agent of a discovered host, replaces the assisted installer's agent",
         Purpose::Serve => "Service that discovers and installs hosts, replaces the assisted installer's service",
+        Purpose::Controller => {
+            "Controller that finishes a cluster from inside, replaces the assisted installer's controller"
+        }
     };
     let mut labels = serde_json::Map::new();
     if image.purpose == Purpose::Agent {
@@ -212,13 +220,20 @@ fn execution(image: &Image, labels: &Value) -> Value {
         }
         // With tokens, since other machines can reach a container's port. The service then listens on all addresses.
         Purpose::Serve => json!({
-            "Entrypoint": [SERVE_PATH, "serve"],
+            "Entrypoint": [PROGRAM_PATH, "serve"],
             "Env": [PATH, format!("LANDFALL_STATE_DIR={SERVE_STATE}"), "LANDFALL_AUTH=local"],
             "ExposedPorts": {format!("{SERVE_PORT}/tcp"): {}},
             "Labels": labels,
-            "User": format!("{SERVE_ID}:{SERVE_ID}"),
+            "User": format!("{USER_ID}:{USER_ID}"),
             "Volumes": {SERVE_STATE: {}},
             "WorkingDir": SERVE_STATE,
+        }),
+        // A cluster gives it any user; what is in the image is readable by group 0, and by all.
+        Purpose::Controller => json!({
+            "Entrypoint": [CONTROLLER_PATH],
+            "Env": [PATH],
+            "Labels": labels,
+            "User": format!("{USER_ID}:0"),
         }),
     }
 }
@@ -227,8 +242,8 @@ fn execution(image: &Image, labels: &Value) -> Value {
 fn accounts(purpose: Purpose) -> [(&'static str, String); 2] {
     let (mut groups, mut users) = ("root:x:0:\n".to_owned(), "root:x:0:0:root:/root:/usr/bin/landfall\n".to_owned());
     if purpose == Purpose::Serve {
-        groups += &format!("landfall:x:{SERVE_ID}:\n");
-        users += &format!("landfall:x:{SERVE_ID}:{SERVE_ID}:landfall:{SERVE_STATE}:/usr/bin/landfall\n");
+        groups += &format!("landfall:x:{USER_ID}:\n");
+        users += &format!("landfall:x:{USER_ID}:{USER_ID}:landfall:{SERVE_STATE}:/usr/bin/landfall\n");
     }
     [("etc/group", groups), ("etc/passwd", users)]
 }
@@ -245,21 +260,21 @@ fn layer(image: &Image, mut program: File) -> Result<(File, Blob, String), OciEr
     for (path, content) in accounts(image.purpose) {
         archive.file(path, 0o644, content.as_bytes())?;
     }
-    match image.purpose {
-        Purpose::Agent => {
-            let path = AGENT_PATH.trim_start_matches('/');
-            archive.member(path, 0o755, len_bytes, &mut program)?;
-            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-            for link in AGENT_LINKS {
-                archive.link(&format!("{directory}/{link}"), name)?;
-            }
-        }
-        Purpose::Serve => {
-            archive.member(SERVE_PATH.trim_start_matches('/'), 0o755, len_bytes, &mut program)?;
-            archive.directory("var/lib", 0o755)?;
-            // An engine gives a new volume the owner and mode of the directory it covers.
-            archive.directory_of(SERVE_STATE.trim_start_matches('/'), 0o700, SERVE_ID)?;
-        }
+    let (path, links): (_, &[&str]) = match image.purpose {
+        Purpose::Agent => (AGENT_PATH, &AGENT_LINKS),
+        Purpose::Serve => (PROGRAM_PATH, &[]),
+        Purpose::Controller => (PROGRAM_PATH, &CONTROLLER_LINKS),
+    };
+    let path = path.trim_start_matches('/');
+    archive.member(path, 0o755, len_bytes, &mut program)?;
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    for link in links {
+        archive.link(&format!("{directory}/{link}"), name)?;
+    }
+    if image.purpose == Purpose::Serve {
+        archive.directory("var/lib", 0o755)?;
+        // An engine gives a new volume the owner and mode of the directory it covers.
+        archive.directory_of(SERVE_STATE.trim_start_matches('/'), 0o700, USER_ID)?;
     }
     archive.finish()?;
     let diff_id = hex::lower(plain.hash.finalize());

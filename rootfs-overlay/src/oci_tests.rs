@@ -181,6 +181,35 @@ fn a_service_image_starts_the_service_as_a_user_without_rights() {
 }
 
 #[test]
+fn a_controllers_image_starts_the_controller_as_any_user_of_group_0() {
+    let file = program();
+    let mut bytes = Vec::new();
+    write(&Image { purpose: Purpose::Controller, ..image(file.path()) }, &mut bytes).unwrap();
+    let (config, members) = unpacked(&bytes);
+    let config = &config["config"];
+    let entrypoint = config["Entrypoint"][0].as_str().unwrap();
+    assert_eq!((entrypoint, config.get("Cmd")), ("/usr/bin/assisted-installer-controller", None));
+    assert_eq!(config["User"], "65532:0");
+    assert_eq!(config["Labels"].get(AGENT_LABEL), None);
+    assert_eq!(members["usr/bin/landfall"].1, std::fs::read(file.path()).unwrap());
+    // The shell's name is there for services that start scripts in this image.
+    for link in [entrypoint.trim_start_matches('/'), "usr/bin/bash"] {
+        let (header, _) = &members[link];
+        assert_eq!(header.link_name().unwrap().unwrap(), Path::new("landfall"), "{link}");
+    }
+    for (name, (header, _)) in &members {
+        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (0, 0), "{name}");
+        let (mode, is_home) = (header.mode().unwrap(), name == "root/");
+        assert!(mode & 0o040 != 0 || is_home, "{name}: {mode:o}");
+        assert!(
+            mode & 0o020 == 0 || name.ends_with("tmp/") || header.entry_type() == EntryType::Symlink,
+            "{name}: {mode:o}"
+        );
+    }
+    assert_eq!(members.len(), DIRECTORIES.len() + accounts(Purpose::Controller).len() + 1 + 2);
+}
+
+#[test]
 fn what_no_image_could_start_is_refused() {
     let refused = |content: &[u8]| {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -276,6 +276,11 @@ fn releases() {
 }
 
 #[test]
+fn controller() {
+    holds("docs/controller.md");
+}
+
+#[test]
 fn processors() {
     holds("docs/processors.md");
 }
@@ -313,6 +318,7 @@ fn pages_without_a_test_have_no_commands() {
         "bake.md",
         "certification.md",
         "commands.md",
+        "controller.md",
         "development.md",
         "ignition.md",
         "image-builders.md",

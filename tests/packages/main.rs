@@ -49,6 +49,7 @@ fn sums_name_every_file_and_bills_the_programs_they_are_of() {
     let mut expected = vec![
         format!("landfall-{version}-x86_64.tar.xz"),
         format!("landfall-agent-{version}-x86_64.oci.tar"),
+        format!("landfall-controller-{version}-x86_64.oci.tar"),
         format!("landfall-serve-{version}-x86_64.oci.tar"),
     ];
     for name in ["landfall", "landfall-host"] {
@@ -97,6 +98,7 @@ fn the_images_are_whole_and_each_starts_its_own_program() {
     for (purpose, program, path, start) in [
         ("agent", "landfall-host", "usr/bin/agent", json!([null, ["agent"]])),
         ("serve", "landfall", "usr/bin/landfall", json!([["/usr/bin/landfall", "serve"], null])),
+        ("controller", "landfall", "usr/bin/landfall", json!([["/usr/bin/assisted-installer-controller"], null])),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let unpack = |archive: &Path, name: &str| {

@@ -1,16 +1,15 @@
 //! The controller in the cluster: waits until it says that it is ready, and sends its logs to the service until then.
 
-use super::{
-    BootstrapError, Context,
-    manifests::{CONTROLLER, NAMESPACE},
+use super::{BootstrapError, Context};
+use crate::{
+    controller_manifests::{CONTROLLER, NAMESPACE, READY_EVENT},
+    kube::{Client, KubeError},
 };
-use crate::kube::{Client, KubeError};
 use api::Timestamp;
 use flate2::{Compression, write::GzEncoder};
 use kernel::Cancel;
 use std::{error::Error, io, time::Duration};
 
-const READY: &str = "AssistedControllerIsReady";
 /// How far back its logs are sent.
 const LOGS_SINCE: Duration = Duration::from_secs(3600);
 /// In the archive.
@@ -20,7 +19,7 @@ const LOG_NAME: &str = "assisted-installer-controller.logs";
 pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<(), BootstrapError> {
     let mut since_sent = Duration::ZERO;
     loop {
-        match kube.events(NAMESPACE, READY) {
+        match kube.events(NAMESPACE, READY_EVENT) {
             Ok(events) if !events.is_empty() => return Ok(()),
             Ok(_) | Err(KubeError::Cancelled) => {}
             Err(error) => {
