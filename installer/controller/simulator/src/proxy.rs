@@ -159,7 +159,9 @@ impl FaultProxy {
     /// Closes the streams of all watches in flight, and says how many there were.
     pub fn cut_watches(&self) -> usize {
         let flights = lock(&self.inner.flights);
-        flights.iter().filter(|flight| flight.is_watch).map(Flight::cut).count()
+        let watches: Vec<_> = flights.iter().filter(|flight| flight.is_watch).collect();
+        watches.iter().for_each(|watch| watch.cut());
+        watches.len()
     }
 
     /// While it is on, connections are accepted and nothing passes in either direction, as behind a firewall that drops packets. What was

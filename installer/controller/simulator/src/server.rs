@@ -23,7 +23,7 @@ use testkit::skip;
 
 const ADMIN_TOKEN: &str = "simulator-admin";
 /// Where namespaced objects of Kubernetes itself are that tests leave behind.
-const LEFT_IN_NAMESPACES: [&str; 10] = [
+const LEFT_IN_NAMESPACES: [&str; 11] = [
     "/api/v1/pods",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -32,6 +32,7 @@ const LEFT_IN_NAMESPACES: [&str; 10] = [
     "/api/v1/serviceaccounts",
     "/apis/batch/v1/jobs",
     "/apis/apps/v1/deployments",
+    "/apis/coordination.k8s.io/v1/leases",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings",
 ];
@@ -42,9 +43,9 @@ const LEFT_IN_CLUSTER: [&str; 4] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 ];
-/// Objects that are the server's own, or that make it a cluster that nodes can join.
-const OWN_PREFIXES: [&str; 5] = ["system:", "cluster-admin", "kubernetes", "extension-apiserver", "simulator"];
-/// Roles that a fresh server has beside these have this label.
+/// What the server itself, or [`ApiServer::prepare`], makes and names so.
+const OWN_PREFIXES: [&str; 3] = ["kubernetes", "extension-apiserver", "simulator"];
+/// The roles that a fresh server has, and their bindings, have this label.
 const OWN_LABEL: &str = "kubernetes.io/bootstrapping";
 
 /// A real API server of Kubernetes with RBAC, the kinds of [`crate::RESOURCES`], and nothing else in it. It ends when it is dropped, or with
@@ -133,7 +134,9 @@ impl ApiServer {
         let mut shared = lock(&SHARED);
         match &*shared {
             Some(server) => {
-                if lock(&server.api_server).is_none() {
+                // A test that failed may have left it stopped.
+                let is_running = lock(&server.api_server).as_ref().is_some_and(|process| process.ended().is_none());
+                if !is_running {
                     server.restart();
                 }
                 server.reset();
