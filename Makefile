@@ -13,6 +13,7 @@
 #   make bench      against the peer programs, as ratios
 #   make dist       what is released: programs, archive, packages, container images, bills of materials, checksums
 #   make reproducible   the same a second time in another place, compared
+#   make kubernetes a real API server of Kubernetes and its store in target/kubernetes/bin, which tests start
 #   make setup-aarch64  a cross compiler, emulators and packages for the processor aarch64, which the others do without
 #   make binary-aarch64 the static program for it: target/aarch64-unknown-linux-musl/release/landfall
 #   make test-aarch64   unit tests under emulation, and a machine of that processor from its live ISO to an installed node
@@ -20,7 +21,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -53,6 +54,10 @@ peers: setup
 
 bench-peers: setup
 	$(call coreos-installer,$(BENCH_PEERS),,coreos-installer)
+
+# What a controller of ours is tested with: no package has the API server.
+kubernetes: setup
+	@.ci/kubernetes $(CARGO_TARGET_DIR)/kubernetes
 
 binary: setup
 	.ci/release $(TARGET)

@@ -38,6 +38,9 @@ use std::{
 /// The name of this program, and what the names of its builds start with.
 pub const NAME: &str = "landfall";
 
+/// The command that is also the program `assisted-installer-controller`.
+const CONTROLLER: &str = "controller";
+
 /// Runs the command line with these commands, or as another program when called by that program's name.
 ///
 /// `many_threads` is called before a command that runs on many threads.
@@ -45,7 +48,7 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     let mut words = env::args_os();
     let program = words.next().unwrap_or_default();
     let called = Path::new(&program).file_name().unwrap_or_default();
-    let words: Vec<_> = words.collect();
+    let (called, words) = command_of_name::<C>(called, words.collect());
     if let Some((_, asked)) = words.split_first().filter(|(first, _)| is_ours(called) && *first == complete::NAME) {
         return complete(complete::answer(asked, commands::line::<C>, C::names));
     }
@@ -84,6 +87,22 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
     }
     commands::carry_out(command)
+}
+
+/// The controller is a command, and the name of a program.
+fn command_of_name<C: Commands>(called: &OsStr, mut words: Vec<OsString>) -> (&OsStr, Vec<OsString>) {
+    let name = OsStr::new(Name::Controller.as_str());
+    if !C::HAS_SERVICE {
+        return (called, words);
+    }
+    if called == name {
+        words.insert(0, CONTROLLER.into());
+        return (OsStr::new(NAME), words);
+    }
+    if let Some(first) = words.first_mut().filter(|first| is_ours(called) && *first == name) {
+        *first = CONTROLLER.into();
+    }
+    (called, words)
 }
 
 /// Answers a script of `landfall completion`.

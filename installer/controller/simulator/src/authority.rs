@@ -1,0 +1,48 @@
+//! A certificate authority for servers on the loopback.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::sync::Arc;
+use testkit::{http::ServerConfig, tls};
+
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+/// A key, and a certificate for it, of `127.0.0.1` and `localhost`.
+pub(crate) struct Identity {
+    pub(crate) certificate: rcgen::Certificate,
+    pub(crate) key: KeyPair,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let (certificate, key) = tls::self_signed(&params);
+        Self { pem: tls::pem(&certificate), issuer: Issuer::new(params, key) }
+    }
+
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    pub(crate) fn issue(&self) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        Identity { certificate: params.signed_by(&key, &self.issuer).unwrap(), key }
+    }
+
+    /// What a server needs to be trusted by those who trust this authority.
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+        let identity = self.issue();
+        tls::server_config(&identity.certificate, &identity.key)
+    }
+}
+
+/// PEM of DER: rcgen is built without.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    format!("-----BEGIN {label}-----\n{encoded}\n-----END {label}-----\n")
+}

@@ -1,0 +1,59 @@
+//! What tests of the controller run against: a real API server of Kubernetes with its store, a proxy that fails on demand in front of it or of
+//! a service, and in place of nodes and operators a simulation that makes the objects they would make, when a test says so.
+//!
+//! There are no controllers of Kubernetes: no namespace is emptied when it is deleted, no owner reference is followed, no certificate is
+//! issued, no pod runs.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+mod authority;
+mod client;
+mod cluster;
+mod crds;
+mod kubelet;
+mod life;
+mod process;
+mod proxy;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ClientError};
+pub use cluster::{
+    Cluster,
+    certificates::{CertificateRequest, NODE_BOOTSTRAPPER, NODE_BOOTSTRAPPER_GROUPS},
+    nodes::{NodeState, numbered_ip, numbered_node},
+    operators::Condition,
+};
+pub use crds::{RESOURCES, Resource, crds};
+pub use kubelet::Kubelet;
+pub use life::Life;
+pub use proxy::{Fault, FaultProxy, Recorded};
+pub use server::{ApiServer, Shared};
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// A test that waits longer hangs; nothing is measured by it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A panic in one test must not become a panic in another.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+/// After [`PATIENCE`], with what was waited for.
+pub fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
