@@ -1,0 +1,299 @@
+//! A controller between a real API server and a service that is as strict as the real one. Time is fast: half a minute of pause is a tenth of
+//! a second.
+#![allow(dead_code)] // not every test uses all of it
+
+use controller::{
+    Surroundings,
+    clock::{End, Reason},
+    cluster::Login,
+    config::{Config, MustGatherImages},
+};
+use fake_service::{Answer, FakeService, Request};
+use node_certificates::Approval;
+use serde_json::{Value, json};
+use simulator::{ApiServer, Cluster, Fault, FaultProxy, NodeState, PATIENCE, Shared, await_some};
+use std::{
+    fs,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+pub const SPEED: u32 = 300;
+pub const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
+pub const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
+pub const NAMESPACE: &str = "assisted-installer";
+pub const IP: &str = "192.168.39.248";
+
+/// What the service knows.
+pub struct State {
+    pub cluster: Value,
+    pub operators: Vec<Value>,
+    /// What `downloads/files` and `downloads/credentials` give, by file name.
+    pub files: Vec<(&'static str, &'static str)>,
+    /// How often so many requests fail, by method and end of the path, with this status.
+    pub failures: Vec<(&'static str, &'static str, u32, u16)>,
+}
+
+impl State {
+    /// Hosts `node0`, `node1`, … in this status and stage.
+    pub fn hosts(status: &str, stage: &str, count: usize) -> Vec<Value> {
+        (0..count)
+            .map(|number| {
+                json!({
+                    "id": host_id(number), "infra_env_id": INFRA_ENV, "cluster_id": CLUSTER, "kind": "Host", "href": "",
+                    "requested_hostname": format!("node{number}"), "status": status, "status_info": "", "role": "master",
+                    "progress": {"current_stage": stage, "stage_started_at": "2026-01-01T00:00:00Z", "stage_updated_at": "2026-01-01T00:00:00Z"},
+                    "inventory": inventory(&[format!("192.168.126.{}", 10 + number)]),
+                })
+            })
+            .collect()
+    }
+
+    pub fn host(&mut self, number: usize) -> &mut Value {
+        &mut self.cluster["hosts"][number]
+    }
+
+    fn answer(&mut self, request: &Request) -> Answer {
+        let fails = self.failures.iter_mut().find(|(method, end, count, _)| *count > 0 && request.ends_with(method, end));
+        if let Some((_, _, count, status)) = fails {
+            *count -= 1;
+            return Answer::Refusal(*status, "the test says no");
+        }
+        let file = |prefix: &str| {
+            let name = request.query.strip_prefix(prefix).unwrap_or_default();
+            self.files.iter().find(|(known, _)| *known == name).map(|(_, text)| Answer::Text(200, text))
+        };
+        let path = request.path.strip_prefix("/v2").unwrap_or(&request.path).to_owned();
+        let of_cluster = path.strip_prefix(&format!("/clusters/{CLUSTER}")).map(str::to_owned);
+        match (request.method.as_str(), of_cluster.as_deref()) {
+            ("GET", Some("")) => {
+                let mut cluster = self.cluster.clone();
+                if request.query.contains("exclude-hosts=true") {
+                    cluster["hosts"] = json!([]);
+                }
+                Answer::Json(200, cluster)
+            }
+            ("PUT", Some("/progress")) => {
+                self.cluster["progress"]["finalizing_stage"] = request.body["finalizing_stage"].clone();
+                Answer::Done
+            }
+            ("GET", Some("/monitored-operators")) => Answer::Json(200, self.operators.clone().into()),
+            ("PUT", Some("/monitored-operators")) => {
+                let known = self.operators.iter_mut().find(|operator| operator["name"] == request.body["name"]);
+                let Some(known) = known else { return Answer::Refusal(404, "no such operator") };
+                for member in ["status", "status_info", "version"] {
+                    if let Some(value) = request.body.get(member) {
+                        known[member] = value.clone();
+                    }
+                }
+                Answer::Done
+            }
+            ("POST", Some("/uploads/ingress-cert")) => Answer::Done,
+            ("POST", Some("/actions/complete-installation")) => Answer::Json(202, self.cluster.clone()),
+            ("GET", Some("/downloads/files" | "/downloads/credentials")) => {
+                file("file_name=").unwrap_or(Answer::Refusal(404, "no such file"))
+            }
+            ("POST", Some("/logs")) | ("PUT", Some("/logs-progress")) => Answer::Done,
+            ("POST", None) if path == "/events" => Answer::Done,
+            ("PUT", None) if path.ends_with("/progress") => {
+                let host = self.cluster["hosts"].as_array_mut().unwrap().iter_mut();
+                let host = host.into_iter().find(|host| path.contains(host["id"].as_str().unwrap())).unwrap();
+                host["progress"]["current_stage"] = request.body["current_stage"].clone();
+                if request.body["current_stage"] == "Done" {
+                    host["status"] = "installed".into();
+                }
+                Answer::Done
+            }
+            (method, _) => panic!("the service has no answer for {method} {path}"),
+        }
+    }
+}
+
+pub fn host_id(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+pub fn inventory(addresses: &[String]) -> String {
+    let addresses: Vec<_> = addresses.iter().map(|address| format!("{address}/24")).collect();
+    json!({"interfaces": [{"name": "eth0", "ipv4_addresses": addresses, "ipv6_addresses": []}]}).to_string()
+}
+
+pub fn operator(name: &str, kind: &str, status: &str) -> Value {
+    json!({
+        "cluster_id": CLUSTER, "name": name, "operator_type": kind, "status": status, "status_info": "", "version": "",
+        "namespace": "openshift-test", "subscription_name": format!("{name}-operator"), "timeout_seconds": 4200,
+    })
+}
+
+/// An API server, a service, and in between what may fail.
+pub struct Rig {
+    pub server: Shared,
+    pub cluster: Cluster,
+    pub proxy: FaultProxy,
+    pub service: FakeService,
+    state: Arc<Mutex<State>>,
+    directory: tempfile::TempDir,
+}
+
+/// A controller that runs.
+pub struct Running {
+    pub end: End,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Running {
+    /// Waits until it ends by itself.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        let thread = self.thread.take().unwrap();
+        await_some("the end of the controller", || thread.is_finished().then_some(()));
+        thread.join().unwrap()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Ends it as the end of the cluster does.
+    pub fn end(self) {
+        self.end.set(Reason::Finished);
+        self.finish().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.set(Reason::Stopped);
+    }
+}
+
+impl Rig {
+    /// A cluster of three hosts that are being installed; none where the API server is not built.
+    pub fn new() -> Option<Self> {
+        let server = ApiServer::shared()?;
+        let cluster = server.cluster();
+        cluster.namespace(NAMESPACE);
+        cluster.proxy("", "", "");
+        cluster.invoker("assisted-service");
+        let proxy = server.proxy();
+        let state = Arc::new(Mutex::new(State {
+            cluster: json!({
+                "id": CLUSTER, "kind": "Cluster", "href": "", "name": "test", "base_dns_domain": "example.com",
+                "status": "installing", "status_info": "", "image_info": {}, "platform": {"type": "none"},
+                "progress": {}, "hosts": State::hosts("installing", "Rebooting", 3),
+            }),
+            operators: Vec::new(),
+            files: Vec::new(),
+            failures: Vec::new(),
+        }));
+        let answers = state.clone();
+        let service = FakeService::start(move |request| lock(&answers).answer(request));
+        let directory = tempfile::tempdir().unwrap();
+        Some(Self { server, cluster, proxy, service, state, directory })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub fn set_status(&self, status: &str) {
+        self.state().cluster["status"] = status.into();
+    }
+
+    pub fn config(&self) -> Config {
+        Config {
+            cluster_id: CLUSTER.parse().unwrap(),
+            url: self.service.url.clone(),
+            token: api::Secret::new("token"),
+            insecure: false,
+            ca_cert: None,
+            openshift_version: "4.20.1".to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            control_plane_count: 3,
+            check_cluster_version: false,
+            must_gather: MustGatherImages::Release,
+            notify_num_reboots: false,
+            approval: Approval::Hosts,
+        }
+    }
+
+    pub fn surroundings(&self) -> Surroundings {
+        let kubeconfig = self.directory.path().join("kubeconfig");
+        let account = self.server.admin_token();
+        fs::write(&kubeconfig, self.proxy.kubeconfig(&account)).unwrap();
+        Surroundings {
+            login: Login::Kubeconfig(kubeconfig),
+            speed: SPEED,
+            retry: api::RetryPolicy::Never,
+            own_log: self.directory.path().join("controller.log"),
+            bootstrap_kubeconfig: self.directory.path().join("bootstrap"),
+        }
+    }
+
+    /// Starts a controller with the usual settings.
+    pub fn start(&self) -> Running {
+        self.start_with(self.config())
+    }
+
+    pub fn start_with(&self, config: Config) -> Running {
+        let (end, surroundings) = (End::default(), self.surroundings());
+        let ended = end.clone();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(controller::run(config, surroundings, ended))
+        });
+        Running { end, thread: Some(thread) }
+    }
+
+    /// Nodes `node0`, `node1`, …
+    pub fn join(&self, count: usize, is_ready: bool) {
+        for number in 0..count {
+            self.node(&format!("node{number}"), is_ready);
+        }
+    }
+
+    pub fn node(&self, name: &str, is_ready: bool) {
+        self.cluster.node_joins(&NodeState { name, internal_ip: IP, is_ready, ..NodeState::default() });
+    }
+
+    /// Stages reported of a host, in order.
+    pub fn stages(&self, number: usize) -> Vec<String> {
+        let requests = self.service.requests();
+        let of_host = requests.iter().filter(|request| {
+            request.method == "PUT" && request.path.contains(&host_id(number)) && request.path.ends_with("/progress")
+        });
+        of_host.map(|request| request.body["current_stage"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Bodies of requests by method and end of the path, in order.
+    pub fn sent(&self, method: &str, end: &str) -> Vec<Value> {
+        let requests = self.service.requests();
+        requests.iter().filter(|request| request.ends_with(method, end)).map(|request| request.body.clone()).collect()
+    }
+
+    /// Finalizing stages, in order.
+    pub fn finalizing(&self) -> Vec<String> {
+        let sent = self.sent("PUT", &format!("/clusters/{CLUSTER}/progress"));
+        sent.iter().map(|body| body["finalizing_stage"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until something holds.
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        await_some(what, || holds(self).then_some(()));
+    }
+
+    /// So many rounds of half a minute.
+    pub fn rounds(&self, count: u32) {
+        thread::sleep(std::time::Duration::from_secs(30) * count / SPEED);
+    }
+
+    pub fn fail_all(&self, method: &'static str, part: &'static str, status: u16) {
+        self.proxy.set_faults(move |m, path, _| if m == method && path.contains(part) { Fault::Status(status) } else { Fault::Pass });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A wait of the tests has this limit, in real time.
+pub const LIMIT: std::time::Duration = PATIENCE;
