@@ -46,7 +46,7 @@ impl Resource {
     ///
     /// # Panics
     /// Where there is none.
-    pub fn of(plural: &str) -> &'static Self {
+    pub fn named(plural: &str) -> &'static Self {
         RESOURCES.iter().find(|row| row.plural == plural).unwrap_or_else(|| panic!("no resource {plural}"))
     }
 

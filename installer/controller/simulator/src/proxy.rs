@@ -121,6 +121,8 @@ impl FaultProxy {
                     return;
                 }
                 let (serving, Ok(client)) = (serving.clone(), client) else { continue };
+                // Heads and bodies are small writes, which would wait for one another's acknowledgement.
+                let _ = client.set_nodelay(true);
                 thread::spawn(move || {
                     // Either side may hang up at any time.
                     let _ = serving.serve(&client);
@@ -151,7 +153,7 @@ impl FaultProxy {
         *lock(&self.inner.faults) = Arc::new(faults);
     }
 
-    /// No faults from now on; those that hang go on to.
+    /// No faults from now on; requests that hang still do.
     pub fn pass(&self) {
         self.set_faults(|_, _, _| Fault::Pass);
     }
@@ -270,6 +272,7 @@ impl Inner {
         target: TcpStream,
         fault: Fault,
     ) -> io::Result<bool> {
+        target.set_nodelay(true)?;
         target.set_read_timeout(Some(PULSE))?;
         let mut target: Box<dyn Stream> = match &self.tls {
             Some((_, config)) => {
@@ -315,11 +318,11 @@ impl Inner {
         stream.flush()?;
         // As it comes: a watch's events are seen at once.
         let (mut total, mut last) = (0, Vec::new());
-        loop {
+        while end != End::Length(total) && !(end == End::Chunk && last.ends_with(LAST_CHUNK)) {
             let bytes = target.fill_buf()?;
             if bytes.is_empty() {
                 // What the target breaks off must end for the client too.
-                return Ok(end == End::Length(total) || end == End::Chunk && last.ends_with(LAST_CHUNK));
+                return Ok(false);
             }
             self.while_blackhole(client)?;
             stream.write_all(bytes)?;
@@ -330,6 +333,7 @@ impl Inner {
             last.drain(..last.len().saturating_sub(LAST_CHUNK.len()));
             target.consume(length);
         }
+        Ok(true)
     }
 
     fn while_blackhole(&self, client: &TcpStream) -> io::Result<()> {

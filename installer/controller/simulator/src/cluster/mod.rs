@@ -54,7 +54,7 @@ impl Cluster {
 
     /// An object of [`crate::RESOURCES`]; `members` are those beside its identity.
     pub fn resource(&self, plural: &str, namespace: Option<&str>, name: &str, members: Value) -> Value {
-        let row = Resource::of(plural);
+        let row = Resource::named(plural);
         assert_eq!(row.is_namespaced, namespace.is_some(), "{plural}");
         let object = row.object(namespace, name, members);
         match namespace {
@@ -65,7 +65,7 @@ impl Cluster {
 
     /// The object of [`crate::RESOURCES`] as it is now.
     pub fn read(&self, plural: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
-        self.client.find(&format!("{}/{name}", Resource::of(plural).collection(namespace))).unwrap()
+        self.client.find(&format!("{}/{name}", Resource::named(plural).collection(namespace))).unwrap()
     }
 
     /// A ConfigMap.

@@ -8,7 +8,7 @@ const MACHINE_API: &str = "openshift-machine-api";
 /// A condition: its type, its status (`True`, `False`, `Unknown`) and its message.
 pub type Condition<'a> = (&'a str, &'a str, &'a str);
 
-fn conditions(conditions: &[Condition<'_>]) -> Value {
+fn condition_list(conditions: &[Condition<'_>]) -> Value {
     conditions
         .iter()
         .map(|(kind, status, message)| {
@@ -19,15 +19,15 @@ fn conditions(conditions: &[Condition<'_>]) -> Value {
 
 impl Cluster {
     /// A ClusterOperator with its conditions in this order.
-    pub fn cluster_operator(&self, name: &str, of: &[Condition<'_>], version: &str) {
-        let status = json!({ "conditions": conditions(of), "versions": [{ "name": "operator", "version": version }] });
+    pub fn cluster_operator(&self, name: &str, conditions: &[Condition<'_>], version: &str) {
+        let status = json!({ "conditions": condition_list(conditions), "versions": [{ "name": "operator", "version": version }] });
         self.resource("clusteroperators", None, name, json!({ "spec": {}, "status": status }));
     }
 
     /// The ClusterVersion `version`; `enabled` of the `known` capabilities.
-    pub fn cluster_version(&self, of: &[Condition<'_>], version: &str, enabled: &[&str], known: &[&str]) {
+    pub fn cluster_version(&self, conditions: &[Condition<'_>], version: &str, enabled: &[&str], known: &[&str]) {
         let status = json!({
-            "conditions": conditions(of),
+            "conditions": condition_list(conditions),
             "desired": { "version": version, "image": "quay.example.com/release" },
             "capabilities": { "enabledCapabilities": enabled, "knownCapabilities": known },
             "history": [{ "state": "Partial", "version": version, "startedTime": now() }],
@@ -84,10 +84,10 @@ impl Cluster {
     }
 
     /// A Job that unpacks an operator's bundle.
-    pub fn job(&self, namespace: &str, name: &str, failed: u32, of: &[Condition<'_>]) {
+    pub fn job(&self, namespace: &str, name: &str, failed: u32, conditions: &[Condition<'_>]) {
         let template =
             json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "extract", "image": "unpack" }] } });
-        let mut status = json!({ "conditions": conditions(of) });
+        let mut status = json!({ "conditions": condition_list(conditions) });
         if failed > 0 {
             status["failed"] = failed.into();
         }
