@@ -17,10 +17,9 @@ const MANIFESTS: &str = "olm-operator-manifests";
 
 /// Waits until the cluster is available and all its control plane nodes exist, the host of the service among them.
 pub(crate) async fn wait(ctx: &Context, untaints: bool, expected: u32) {
-    let nodes = ctx.cluster.watch_nodes();
     let is_available = Cell::new(false);
     let look = || async {
-        let all = nodes.all().await;
+        let all = ctx.nodes.all().await;
         if untaints {
             for node in all.iter().flatten() {
                 taint::remove(&ctx.cluster, node).await;

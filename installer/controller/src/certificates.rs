@@ -25,11 +25,10 @@ const CONTROLLER: &str = "assisted-installer-controller";
 pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     let mut over = std::pin::pin!(over);
     let mut requests = ctx.cluster.watch(CERTIFICATE_REQUEST, None);
-    let nodes = ctx.cluster.watch_nodes();
     let mut told = HashSet::new();
     loop {
         tokio::select! {
-            () = look(ctx, &requests, &nodes, &mut told) => {}
+            () = look(ctx, &requests, &mut told) => {}
             () = &mut over => return,
             () = ctx.end.wait() => return,
         }
@@ -42,8 +41,8 @@ pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     }
 }
 
-async fn look(ctx: &Context, requests: &Watched<DynamicObject>, nodes: &Watched<Node>, told: &mut HashSet<String>) {
-    let (Some(requests), Some(nodes)) = (requests.all().await, nodes.all().await) else { return };
+async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut HashSet<String>) {
+    let (Some(requests), Some(nodes)) = (requests.all().await, ctx.nodes.all().await) else { return };
     let hosts = hosts(ctx);
     let nodes: Vec<node_certificates::Node> = nodes.iter().map(|node| seen(node)).collect();
     for object in requests {

@@ -41,7 +41,7 @@ pub(crate) async fn run(ctx: &Context) {
     if first.is_none_or(|snapshot| labelled(&snapshot).is_empty()) {
         return;
     }
-    let mut nodes = ctx.cluster.watch_nodes();
+    let mut nodes = ctx.nodes.clone();
     let mut is_paused = false;
     loop {
         let snapshot = seen.borrow_and_update().clone().unwrap_or_default();

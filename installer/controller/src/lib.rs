@@ -37,8 +37,8 @@ use anyhow::Context as _;
 use api::{RetryPolicy, proxy::ProxyVariables};
 use clock::{Clock, End, Faults, Reason};
 use cluster::{
-    CallError, Cluster, Login,
-    objects::{self, CONFIG_MAP, POD, PROXY, text},
+    CallError, Cluster, Login, Watched,
+    objects::{self, CONFIG_MAP, Node, POD, PROXY, text},
 };
 use config::{BOOTSTRAP_KUBECONFIG, Config};
 use follow::Follow;
@@ -98,6 +98,8 @@ pub(crate) struct Context {
     pub faults: Faults,
     pub service: Service,
     pub cluster: Cluster,
+    /// All its nodes.
+    pub nodes: Watched<Node>,
     pub follow: Follow,
     pub admin: Admin,
     pub reboots: Reboots,
@@ -155,6 +157,7 @@ pub async fn run(config: Config, surroundings: Surroundings, end: End) -> anyhow
         end,
         faults: Faults::default(),
         service,
+        nodes: cluster.watch_nodes(),
         cluster,
         reboots: Reboots::default(),
         own_log: surroundings.own_log,

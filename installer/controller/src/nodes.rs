@@ -49,7 +49,7 @@ fn is_over(snapshot: &Snapshot) -> bool {
 
 /// Reports until all hosts are installed, or all that are left have failed.
 pub(crate) async fn run(ctx: &Context, untaints: bool) {
-    let mut nodes = ctx.cluster.watch_nodes();
+    let mut nodes = ctx.nodes.clone();
     let mut servers = None;
     let mut seen = ctx.follow.subscribe();
     let mut known = Known::default();

@@ -11,16 +11,24 @@ fn three_hosts_become_a_cluster() {
     let Some(rig) = Rig::new() else { return };
     rig.state().operators.push(operator("console", "builtin", ""));
     let controller = rig.start();
-    rig.until("the event", |rig| rig.cluster.client().find("/api/v1/namespaces/assisted-installer/events/AssistedControllerIsReady").unwrap().is_some());
-    rig.cluster.mcs_pod("node0", "Pool master requested by address:\"192.168.126.11:47018\" User-Agent:\"Ignition/2.14.0\"\n");
+    rig.until("the event", |rig| {
+        rig.node("other", true);
+    rig.cluster
+            .client()
+            .find("/api/v1/namespaces/assisted-installer/events/AssistedControllerIsReady")
+            .unwrap()
+            .is_some()
+    });
+    rig.cluster
+        .mcs_pod("other", "Pool master requested by address:\"192.168.126.11:47018\" User-Agent:\"Ignition/2.14.0\"\n");
     rig.until("Configuring", |rig| rig.stages(1) == ["Configuring"]);
     rig.join(3, false);
     rig.until("Joined", |rig| (0..3).all(|number| rig.stages(number).last().is_some_and(|stage| stage == "Joined")));
     rig.join(3, true);
     rig.until("Done", |rig| (0..3).all(|number| rig.stages(number).last().is_some_and(|stage| stage == "Done")));
     rig.set_status("finalizing");
-    rig.cluster.cluster_version(&[("Available", true, "")], "4.20.1", &["Console"], &["Console"]);
-    rig.cluster.cluster_operator("console", &[("Available", true, "All is well")], "4.20.1");
+    rig.cluster.cluster_version(&[("Available", "True", "")], "4.20.1", &["Console"], &["Console"]);
+    rig.cluster.cluster_operator("console", &[("Available", "True", "All is well")], "4.20.1");
     rig.cluster.ingress_ca("CA");
     rig.until("completion", |rig| !rig.sent("POST", "/complete-installation").is_empty());
     rig.set_status("installed");
@@ -28,7 +36,8 @@ fn three_hosts_become_a_cluster() {
 
     assert_eq!(rig.stages(0), ["Joined", "Done"]);
     assert_eq!(rig.stages(1), ["Configuring", "Joined", "Done"]);
-    let stages = ["Waiting for cluster operators", "Adding router ca", "Waiting for olm operators csv initialization", "Done"];
+    let stages =
+        ["Waiting for cluster operators", "Adding router ca", "Waiting for olm operators csv initialization", "Done"];
     assert_eq!(rig.finalizing(), stages);
     let console = json!({"name": "console", "status": "available", "status_info": "All is well", "version": "4.20.1"});
     assert_eq!(rig.sent("PUT", "/monitored-operators"), [console]);

@@ -16,11 +16,20 @@ const TIMEOUT_S: u32 = 120;
 /// The first list is there soon or there is something wrong.
 const FIRST: Duration = Duration::from_secs(30);
 
-/// All objects of a kind as they were when the server last said so. Ends with this value.
+/// All objects of a kind as they were when the server last said so. Clones share one watch, which ends with the last of them.
+#[derive(Clone)]
 pub struct Watched<K: Resource<DynamicType = ApiResource> + Clone + 'static> {
     store: reflector::Store<K>,
     changes: watch::Receiver<u64>,
-    watching: JoinHandle<()>,
+    _watching: Arc<Watching>,
+}
+
+struct Watching(JoinHandle<()>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl<K> Watched<K>
@@ -56,7 +65,7 @@ where
                 }
             }
         });
-        Self { store, changes, watching }
+        Self { store, changes, _watching: Arc::new(Watching(watching)) }
     }
 
     /// All objects; `None` while the server has not listed them once.
@@ -70,11 +79,5 @@ where
         if self.changes.changed().await.is_err() {
             std::future::pending().await
         }
-    }
-}
-
-impl<K: Resource<DynamicType = ApiResource> + Clone + 'static> Drop for Watched<K> {
-    fn drop(&mut self) {
-        self.watching.abort();
     }
 }

@@ -18,25 +18,26 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-pub const SPEED: u32 = 300;
-pub const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
-pub const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
-pub const NAMESPACE: &str = "assisted-installer";
-pub const IP: &str = "192.168.39.248";
+pub(crate) const SPEED: u32 = 300;
+pub(crate) const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
+pub(crate) const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
+pub(crate) const NAMESPACE: &str = "assisted-installer";
+const CONTROLLER: &str = "assisted-installer-controller";
+pub(crate) const IP: &str = "192.168.39.248";
 
 /// What the service knows.
-pub struct State {
-    pub cluster: Value,
-    pub operators: Vec<Value>,
+pub(crate) struct State {
+    pub(crate) cluster: Value,
+    pub(crate) operators: Vec<Value>,
     /// What `downloads/files` and `downloads/credentials` give, by file name.
-    pub files: Vec<(&'static str, &'static str)>,
+    pub(crate) files: Vec<(&'static str, &'static str)>,
     /// How often so many requests fail, by method and end of the path, with this status.
-    pub failures: Vec<(&'static str, &'static str, u32, u16)>,
+    pub(crate) failures: Vec<(&'static str, &'static str, u32, u16)>,
 }
 
 impl State {
     /// Hosts `node0`, `node1`, … in this status and stage.
-    pub fn hosts(status: &str, stage: &str, count: usize) -> Vec<Value> {
+    pub(crate) fn hosts(status: &str, stage: &str, count: usize) -> Vec<Value> {
         (0..count)
             .map(|number| {
                 json!({
@@ -49,12 +50,13 @@ impl State {
             .collect()
     }
 
-    pub fn host(&mut self, number: usize) -> &mut Value {
+    pub(crate) fn host(&mut self, number: usize) -> &mut Value {
         &mut self.cluster["hosts"][number]
     }
 
     fn answer(&mut self, request: &Request) -> Answer {
-        let fails = self.failures.iter_mut().find(|(method, end, count, _)| *count > 0 && request.ends_with(method, end));
+        let fails =
+            self.failures.iter_mut().find(|(method, end, count, _)| *count > 0 && request.ends_with(method, end));
         if let Some((_, _, count, status)) = fails {
             *count -= 1;
             return Answer::Refusal(*status, "the test says no");
@@ -109,16 +111,16 @@ impl State {
     }
 }
 
-pub fn host_id(number: usize) -> String {
+pub(crate) fn host_id(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-pub fn inventory(addresses: &[String]) -> String {
+pub(crate) fn inventory(addresses: &[String]) -> String {
     let addresses: Vec<_> = addresses.iter().map(|address| format!("{address}/24")).collect();
     json!({"interfaces": [{"name": "eth0", "ipv4_addresses": addresses, "ipv6_addresses": []}]}).to_string()
 }
 
-pub fn operator(name: &str, kind: &str, status: &str) -> Value {
+pub(crate) fn operator(name: &str, kind: &str, status: &str) -> Value {
     json!({
         "cluster_id": CLUSTER, "name": name, "operator_type": kind, "status": status, "status_info": "", "version": "",
         "namespace": "openshift-test", "subscription_name": format!("{name}-operator"), "timeout_seconds": 4200,
@@ -126,35 +128,35 @@ pub fn operator(name: &str, kind: &str, status: &str) -> Value {
 }
 
 /// An API server, a service, and in between what may fail.
-pub struct Rig {
-    pub server: Shared,
-    pub cluster: Cluster,
-    pub proxy: FaultProxy,
-    pub service: FakeService,
+pub(crate) struct Rig {
+    pub(crate) server: Shared,
+    pub(crate) cluster: Cluster,
+    pub(crate) proxy: FaultProxy,
+    pub(crate) service: FakeService,
     state: Arc<Mutex<State>>,
     directory: tempfile::TempDir,
 }
 
 /// A controller that runs.
-pub struct Running {
-    pub end: End,
+pub(crate) struct Running {
+    pub(crate) end: End,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Running {
     /// Waits until it ends by itself.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let thread = self.thread.take().unwrap();
         await_some("the end of the controller", || thread.is_finished().then_some(()));
         thread.join().unwrap()
     }
 
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Ends it as the end of the cluster does.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         self.end.set(Reason::Finished);
         self.finish().unwrap();
     }
@@ -168,10 +170,17 @@ impl Drop for Running {
 
 impl Rig {
     /// A cluster of three hosts that are being installed; none where the API server is not built.
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
+        // Shown where a test fails.
+        let _ = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+            .with_test_writer()
+            .try_init();
         let server = ApiServer::shared()?;
         let cluster = server.cluster();
         cluster.namespace(NAMESPACE);
+        install(&cluster);
         cluster.proxy("", "", "");
         cluster.invoker("assisted-service");
         let proxy = server.proxy();
@@ -191,15 +200,15 @@ impl Rig {
         Some(Self { server, cluster, proxy, service, state, directory })
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    pub fn set_status(&self, status: &str) {
+    pub(crate) fn set_status(&self, status: &str) {
         self.state().cluster["status"] = status.into();
     }
 
-    pub fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> Config {
         Config {
             cluster_id: CLUSTER.parse().unwrap(),
             url: self.service.url.clone(),
@@ -216,10 +225,10 @@ impl Rig {
         }
     }
 
-    pub fn surroundings(&self) -> Surroundings {
+    pub(crate) fn surroundings(&self) -> Surroundings {
         let kubeconfig = self.directory.path().join("kubeconfig");
-        let account = self.server.admin_token();
-        fs::write(&kubeconfig, self.proxy.kubeconfig(&account)).unwrap();
+        let token = self.server.service_account_token(NAMESPACE, CONTROLLER);
+        fs::write(&kubeconfig, self.proxy.kubeconfig(&token)).unwrap();
         Surroundings {
             login: Login::Kubeconfig(kubeconfig),
             speed: SPEED,
@@ -230,11 +239,11 @@ impl Rig {
     }
 
     /// Starts a controller with the usual settings.
-    pub fn start(&self) -> Running {
+    pub(crate) fn start(&self) -> Running {
         self.start_with(self.config())
     }
 
-    pub fn start_with(&self, config: Config) -> Running {
+    pub(crate) fn start_with(&self, config: Config) -> Running {
         let (end, surroundings) = (End::default(), self.surroundings());
         let ended = end.clone();
         let thread = thread::spawn(move || {
@@ -245,18 +254,18 @@ impl Rig {
     }
 
     /// Nodes `node0`, `node1`, …
-    pub fn join(&self, count: usize, is_ready: bool) {
+    pub(crate) fn join(&self, count: usize, is_ready: bool) {
         for number in 0..count {
             self.node(&format!("node{number}"), is_ready);
         }
     }
 
-    pub fn node(&self, name: &str, is_ready: bool) {
-        self.cluster.node_joins(&NodeState { name, internal_ip: IP, is_ready, ..NodeState::default() });
+    pub(crate) fn node(&self, name: &str, is_ready: bool) {
+        self.cluster.node_joins(&NodeState { name, internal_ips: &[IP], is_ready, ..NodeState::default() });
     }
 
     /// Stages reported of a host, in order.
-    pub fn stages(&self, number: usize) -> Vec<String> {
+    pub(crate) fn stages(&self, number: usize) -> Vec<String> {
         let requests = self.service.requests();
         let of_host = requests.iter().filter(|request| {
             request.method == "PUT" && request.path.contains(&host_id(number)) && request.path.ends_with("/progress")
@@ -265,29 +274,67 @@ impl Rig {
     }
 
     /// Bodies of requests by method and end of the path, in order.
-    pub fn sent(&self, method: &str, end: &str) -> Vec<Value> {
+    pub(crate) fn sent(&self, method: &str, end: &str) -> Vec<Value> {
         let requests = self.service.requests();
         requests.iter().filter(|request| request.ends_with(method, end)).map(|request| request.body.clone()).collect()
     }
 
     /// Finalizing stages, in order.
-    pub fn finalizing(&self) -> Vec<String> {
+    pub(crate) fn finalizing(&self) -> Vec<String> {
         let sent = self.sent("PUT", &format!("/clusters/{CLUSTER}/progress"));
         sent.iter().map(|body| body["finalizing_stage"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Waits until something holds.
-    pub fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         await_some(what, || holds(self).then_some(()));
     }
 
     /// So many rounds of half a minute.
-    pub fn rounds(&self, count: u32) {
+    pub(crate) fn rounds(&self, count: u32) {
         thread::sleep(std::time::Duration::from_secs(30) * count / SPEED);
     }
 
-    pub fn fail_all(&self, method: &'static str, part: &'static str, status: u16) {
-        self.proxy.set_faults(move |m, path, _| if m == method && path.contains(part) { Fault::Status(status) } else { Fault::Pass });
+    pub(crate) fn fail_all(&self, method: &'static str, part: &'static str, status: u16) {
+        self.proxy.set_faults(
+            move |m, path, _| if m == method && path.contains(part) { Fault::Status(status) } else { Fault::Pass },
+        );
+    }
+}
+
+/// What the installer puts into the cluster: with these rights, and no others, the controller works.
+fn install(cluster: &Cluster) {
+    let token = api::Secret::new("token");
+    let controller = installer::controller_manifests::Controller {
+        cluster_id: CLUSTER.parse().unwrap(),
+        url: "http://127.0.0.1",
+        insecure: false,
+        ca_cert: None,
+        check_cluster_version: false,
+        control_plane_count: 3,
+        must_gather_image: "",
+        image: "localhost/controller",
+        openshift_version: "",
+        notify_num_reboots: false,
+        service_ips: &[],
+        token: &token,
+        approve_any: false,
+    };
+    for (_, manifest, _) in installer::controller_manifests::manifests(&controller) {
+        let text = |member: &str| manifest[member].as_str().unwrap();
+        let (group, plural) = match text("kind") {
+            "ClusterRole" => ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+            "ClusterRoleBinding" => ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+            "Role" => ("/apis/rbac.authorization.k8s.io/v1", "roles"),
+            "RoleBinding" => ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+            "ServiceAccount" => ("/api/v1", "serviceaccounts"),
+            "Namespace" | "ConfigMap" | "Secret" | "Job" | "NetworkPolicy" => continue,
+            other => panic!("{other} is new"),
+        };
+        match manifest["metadata"]["namespace"].as_str() {
+            Some(namespace) => drop(cluster.put(group, namespace, plural, &manifest)),
+            None => drop(cluster.client().put(&format!("{group}/{plural}"), &manifest).unwrap()),
+        }
     }
 }
 
@@ -296,4 +343,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A wait of the tests has this limit, in real time.
-pub const LIMIT: std::time::Duration = PATIENCE;
+pub(crate) const LIMIT: std::time::Duration = PATIENCE;
