@@ -52,6 +52,10 @@ impl Commands for Whole {
     fn logging(&self) -> Logging {
         match self {
             Self::Host(command) => command.logging(),
+            Self::Hub(Hub::Controller(command)) => match command.own_log() {
+                Some(log) => Logging { text: Some(log), ..Logging::default() },
+                None => Logging::default(),
+            },
             Self::Hub(command) => command.logging(),
         }
     }

@@ -67,8 +67,8 @@ fn what_is_missing_ends_as_with_the_real_programs() {
         ("installer", &["--dry-run"], 1, "installer: it cannot pretend an installation to the service"),
         ("installer", &["--installer-args", "-n"], 2, "installer: --installer-args is not a JSON list of strings\n"),
         ("installer", &["--control-plane-count=many"], 2, "invalid value \"many\" for flag -control-plane-count"),
-        ("assisted-installer-controller", &[], 1, "assisted-installer-controller: this program has no controller"),
-        ("assisted-installer-controller", &["-h"], 1, "assisted-installer-controller: this program has no"),
+        ("assisted-installer-controller", &[], 1, "landfall: error: CLUSTER_ID is not set"),
+        ("assisted-installer-controller", &["--insecure"], 2, "error: unexpected argument '--insecure' found"),
         ("agnet", &["--url=x"], 2, "error: unexpected argument '--url'"),
         (
             "agnet",

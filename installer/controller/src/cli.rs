@@ -53,6 +53,14 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// Where its log goes beside the standard stream: in its pod, whose `/tmp` nobody shares, so that it can be sent where the API server
+    /// does not give it.
+    pub fn own_log(&self) -> Option<PathBuf> {
+        let works = self.count_boots.is_none() && self.send_directory.is_none();
+        (works && self.kubeconfig.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some())
+            .then(|| crate::OWN_LOG.into())
+    }
+
     /// Runs it.
     ///
     /// # Errors

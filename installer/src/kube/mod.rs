@@ -1,4 +1,5 @@
 //! A small client of the Kubernetes API: the few objects that show a control plane's progress, and no watching.
+//! The controller has `kube`; here, in the host's program, that would take more room than all of the installer does.
 
 mod config;
 mod types;
