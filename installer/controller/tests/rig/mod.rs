@@ -302,8 +302,8 @@ impl Rig {
     }
 }
 
-/// What the installer puts into the cluster: with these rights, and no others, the controller works.
-fn install(cluster: &Cluster) {
+/// What the installer puts into the cluster.
+pub(crate) fn manifests() -> Vec<Value> {
     let token = api::Secret::new("token");
     let controller = installer::controller_manifests::Controller {
         cluster_id: CLUSTER.parse().unwrap(),
@@ -320,7 +320,12 @@ fn install(cluster: &Cluster) {
         token: &token,
         approve_any: false,
     };
-    for (_, manifest, _) in installer::controller_manifests::manifests(&controller) {
+    installer::controller_manifests::manifests(&controller).into_iter().map(|(_, manifest, _)| manifest).collect()
+}
+
+/// The controller's account and its rights: with these, and no others, it works.
+fn install(cluster: &Cluster) {
+    for manifest in manifests() {
         let text = |member: &str| manifest[member].as_str().unwrap();
         let (group, plural) = match text("kind") {
             "ClusterRole" => ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
