@@ -13,7 +13,7 @@ fn three_hosts_become_a_cluster() {
     let controller = rig.start();
     rig.until("the event", |rig| {
         rig.node("other", true);
-    rig.cluster
+        rig.cluster
             .client()
             .find("/api/v1/namespaces/assisted-installer/events/AssistedControllerIsReady")
             .unwrap()
