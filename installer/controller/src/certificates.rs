@@ -14,7 +14,7 @@ use kube::core::{DynamicObject, ObjectMeta};
 use node_certificates::{Host, Hosts, Request, Verdict};
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -106,10 +106,8 @@ fn known(snapshot: &Snapshot) -> Hosts {
     }
     let names = |host: &crate::hosts::Host| {
         // A host says itself how it is called: a name that another has, too, is not its.
-        let own =
-            (!host.own_name.is_empty() && claims.get(host.own_name.as_str()) == Some(&1)).then_some(&host.own_name);
-        let names: BTreeSet<_> = [&host.name].into_iter().chain(own).cloned().collect();
-        names.into_iter().collect()
+        let is_own = |own: &&String| !own.is_empty() && **own != host.name && claims.get(own.as_str()) == Some(&1);
+        [&host.name].into_iter().chain(Some(&host.own_name).filter(is_own)).cloned().collect()
     };
     Hosts {
         list: hosts.iter().map(|host| Host { names: names(host), addresses: host.addresses.clone() }).collect(),
