@@ -12,7 +12,7 @@ mod tests;
 pub use pkcs10::Malformed;
 use pkcs10::{AltName, Wanted};
 pub use seen::Seen;
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
@@ -43,6 +43,20 @@ pub struct Hosts {
     pub list: Vec<Host>,
     /// Those of API and ingress, which move between hosts.
     pub extra_addresses: Vec<IpAddr>,
+    /// The service is gone and said nothing of its hosts: any name may be one, and nodes stand for the inventories.
+    pub unknown: bool,
+}
+
+impl Hosts {
+    /// The host of that name.
+    fn find(&self, name: &str) -> Option<Cow<'_, Host>> {
+        if self.unknown {
+            let is_lower = !name.bytes().any(|byte| byte.is_ascii_uppercase());
+            let host = Host { names: vec![name.to_owned()], addresses: Vec::new() };
+            return (is_host_name(name) && is_lower).then_some(Cow::Owned(host));
+        }
+        self.list.iter().find(|host| host.is_named(name)).map(Cow::Borrowed)
+    }
 }
 
 /// A host, by what the service knows of it.
@@ -95,7 +109,7 @@ impl Node {
 /// Which requests of the two signers are approved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Approval {
-    /// All of them unseen, even denied ones.
+    /// All of them unseen.
     Any,
     /// Those of the cluster's hosts.
     #[default]
@@ -106,7 +120,7 @@ pub enum Approval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Approve,
-    /// It is approved already, or it is for another signer.
+    /// Nothing is to be decided: it is approved already, or for another signer.
     Ignore,
     Refuse(Reason),
 }
@@ -184,6 +198,8 @@ pub fn judge(request: &Request, hosts: &Hosts, nodes: &[Node], approval: Approva
         return Verdict::Ignore;
     }
     match approval {
+        // The server takes no approval of what is denied.
+        Approval::Any if request.conditions.iter().any(|condition| condition == "Denied") => Verdict::Ignore,
         Approval::Any => Verdict::Approve,
         Approval::Hosts => match check(request, signer, hosts, nodes) {
             Ok(()) => Verdict::Approve,
@@ -203,8 +219,7 @@ fn check(request: &Request, signer: Signer, hosts: &Hosts, nodes: &[Node]) -> Re
     }
     let name = wanted.common_name.strip_prefix(NODE_PREFIX).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Reason::CommonName(Seen::text(&wanted.common_name)))?;
-    let host = hosts.list.iter().find(|host| host.is_named(name));
-    let host = host.ok_or_else(|| Reason::UnknownHost(Seen::text(name)))?;
+    let host = hosts.find(name).ok_or_else(|| Reason::UnknownHost(Seen::text(name)))?;
     let usage = signer.usage();
     if !are(&request.usages, &["digital signature", usage])
         && !are(&request.usages, &["digital signature", usage, "key encipherment"])
@@ -212,12 +227,12 @@ fn check(request: &Request, signer: Signer, hosts: &Hosts, nodes: &[Node]) -> Re
         return Err(Reason::Usages { found: Seen::list(&request.usages), expected: usage });
     }
     match signer {
-        Signer::Client => client(request, &wanted, host, nodes),
+        Signer::Client => client(request, &wanted, &host, nodes),
         Signer::Serving => {
             let node = serving_node(request, &wanted, name, nodes)?;
             wanted.names.iter().try_for_each(|name| match name {
-                AltName::Dns(name) => dns_name(name, node, host, hosts, nodes),
-                AltName::Address(address) => serving_address(*address, node, host, hosts),
+                AltName::Dns(name) => dns_name(name, node, &host, hosts, nodes),
+                AltName::Address(address) => serving_address(*address, node, &host, hosts, nodes),
             })
         }
     }
@@ -260,7 +275,7 @@ fn serving_node<'a>(request: &Request, wanted: &Wanted, name: &str, nodes: &'a [
 fn dns_name(name: &str, node: &Node, host: &Host, hosts: &Hosts, nodes: &[Node]) -> Result<(), Reason> {
     let (found, shown) = (|| Seen::text(name), || Seen::text(&node.name));
     // A node reports its names itself; `*` would be the name of every node.
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
+    if !is_host_name(name) {
         return Err(Reason::NotHostName { found: found() });
     }
     if !node.has_name(name) {
@@ -274,7 +289,11 @@ fn dns_name(name: &str, node: &Node, host: &Host, hosts: &Hosts, nodes: &[Node])
     Ok(())
 }
 
-fn serving_address(found: IpAddr, node: &Node, host: &Host, hosts: &Hosts) -> Result<(), Reason> {
+fn is_host_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+fn serving_address(found: IpAddr, node: &Node, host: &Host, hosts: &Hosts, nodes: &[Node]) -> Result<(), Reason> {
     let shown = || Seen::text(&node.name);
     let internal = node.has_address("InternalIP", found);
     if !internal && !node.has_address("ExternalIP", found) {
@@ -284,7 +303,11 @@ fn serving_address(found: IpAddr, node: &Node, host: &Host, hosts: &Hosts) -> Re
     if host.has(found) || contains(&hosts.extra_addresses, found) {
         return Ok(());
     }
-    if hosts.list.iter().any(|other| other.has(found)) {
+    let of_another_node = || {
+        let others = nodes.iter().filter(|other| other.name != node.name);
+        others.into_iter().any(|other| other.has_address("InternalIP", found) || other.has_address("ExternalIP", found))
+    };
+    if hosts.list.iter().any(|other| other.has(found)) || hosts.unknown && of_another_node() {
         return Err(Reason::AddressOfAnother { found, node: shown() });
     }
     // A cloud's external address is on no interface, so no inventory has it.

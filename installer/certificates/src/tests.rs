@@ -43,6 +43,7 @@ fn hosts() -> Hosts {
             host(&["kelvin", ""], &[]),
         ],
         extra_addresses: vec!["10.0.0.100".parse().unwrap()],
+        unknown: false,
     }
 }
 
@@ -473,7 +474,7 @@ fn conditions_and_signers_count_in_both_modes() {
         (first(), Verdict::Approve, Verdict::Approve),
         (with("Approved"), Verdict::Ignore, Verdict::Ignore),
         (other, Verdict::Ignore, Verdict::Ignore),
-        (with("Denied"), Verdict::Approve, Verdict::Refuse(Reason::Closed(Seen::text("Denied")))),
+        (with("Denied"), Verdict::Ignore, Verdict::Refuse(Reason::Closed(Seen::text("Denied")))),
         (with("Failed"), Verdict::Approve, Verdict::Refuse(Reason::Closed(Seen::text("Failed")))),
         (client(vec![]), Verdict::Approve, Verdict::Refuse(Reason::Malformed(Malformed::Preamble))),
     ] {
@@ -481,4 +482,43 @@ fn conditions_and_signers_count_in_both_modes() {
         assert_eq!(verdict(&request), only_hosts, "{request:?}");
     }
     refused([(with("Denied"), "it has the condition 'Denied', expected none")]);
+}
+
+#[test]
+fn nodes_stand_for_hosts_that_nobody_knows() {
+    let hosts = Hosts { unknown: true, ..Hosts::default() };
+    let verdict = |request: &Request| judge(request, &hosts, &nodes(), Approval::Hosts);
+    for (what, request) in [
+        ("first", first()),
+        ("installed again", named("system:node:node-3")),
+        ("renewal", renewal("node-2")),
+        ("name and address", serving("node-9", vec![dns("node-9"), ip("10.0.0.9")])),
+        ("one that no other node has", second(vec![dns("two.example.org"), ip("10.0.0.77"), ip("192.0.2.2")])),
+    ] {
+        assert_eq!(verdict(&request), Verdict::Approve, "{what}");
+    }
+    for (request, expected) in [
+        (
+            named("system:node:node-9"),
+            "a bootstrap token requests it, but node 'node-9' exists and is ready; expected no such node, or one that is not ready",
+        ),
+        (named("system:node:NODE-1"), "its common name is for 'NODE-1', which is not a host of the cluster"),
+        (named("system:node:*"), "its common name is for '*', which is not a host of the cluster"),
+        (
+            serving("node-4", vec![ip("10.0.0.1")]),
+            "it requests the address 10.0.0.1 for node 'node-4', but another host has that address",
+        ),
+        (
+            second(vec![dns("node-9")]),
+            "it requests the name 'node-9' for node 'node-2', but another host has that name",
+        ),
+        (serving("node-1", vec![dns("node-1")]), "node 'node-1' does not exist"),
+        (
+            forged(|params| params.subject_alt_names = vec![dns("node-1")]),
+            "it requests 1 alternative names, expected none for a client",
+        ),
+    ] {
+        let Verdict::Refuse(reason) = verdict(&request) else { panic!("not refused: {expected}") };
+        assert_eq!(reason.to_string(), expected);
+    }
 }

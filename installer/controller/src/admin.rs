@@ -6,7 +6,7 @@ use crate::{
     service::{Service, ServiceError},
 };
 use api::proxy::ProxyVariables;
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +28,14 @@ struct Inner {
     proxies: ProxyVariables,
     /// On a single node of the agent-based installer, where there is no service.
     given: Option<PathBuf>,
+    /// Of a call to the cluster.
+    deadline: Duration,
     cluster: Mutex<Option<Cluster>>,
 }
 
 impl Admin {
-    pub(crate) fn new(service: Service, proxies: ProxyVariables, given: Option<PathBuf>) -> Self {
-        Self(Arc::new(Inner { service, proxies, given, cluster: Mutex::new(None) }))
+    pub(crate) fn new(service: Service, proxies: ProxyVariables, given: Option<PathBuf>, deadline: Duration) -> Self {
+        Self(Arc::new(Inner { service, proxies, given, deadline, cluster: Mutex::new(None) }))
     }
 
     /// The cluster. A failure is not remembered.
@@ -46,7 +48,7 @@ impl Admin {
             Some(path) => crate::cluster::Login::Kubeconfig(path.clone()).config(&self.0.proxies).await?,
             None => downloaded(&self.0.service.kubeconfig().await?, &self.0.proxies).await?,
         };
-        let cluster = Cluster::new(config)?;
+        let cluster = Cluster::new(config, self.0.deadline)?;
         *known = Some(cluster.clone());
         Ok(cluster)
     }

@@ -1,22 +1,30 @@
 //! Certificates of nodes: requests of this cluster's hosts are approved, others are told of.
 
 use crate::{
-    Context,
+    Context, Mode,
+    clock::{Look, until},
     cluster::{
-        Watched,
+        CallError, Watched,
         objects::{self, CERTIFICATE_REQUEST, EVENT, Node, NodeFacts, text},
     },
+    hosts::Snapshot,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kube::core::{DynamicObject, ObjectMeta};
 use node_certificates::{Host, Hosts, Request, Verdict};
 use serde_json::{Value, json};
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Until what failed is tried again, and what was refused is looked at once more: its host may be known by then.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Changes that come together are looked at together.
 const TOGETHER: Duration = Duration::from_secs(1);
+/// An event that nobody has taken for so long is given up.
+const TELL_LIMIT: Duration = Duration::from_secs(600);
 /// Anybody with a bootstrap token can make requests: events of refusals end with this many.
 const MAX_EVENTS: usize = 100;
 const CONTROLLER: &str = "assisted-installer-controller";
@@ -25,7 +33,13 @@ const CONTROLLER: &str = "assisted-installer-controller";
 pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     let mut over = std::pin::pin!(over);
     let mut requests = ctx.cluster.watch(CERTIFICATE_REQUEST, None);
-    let mut told = HashSet::new();
+    let mut told = Told::default();
+    if ctx.mode == Mode::AgentBased && ctx.follow.last().is_none() {
+        tracing::warn!(
+            "which hosts the cluster has is not known, since the service is gone: certificates are approved by the form of their requests and \
+             by the nodes that are there"
+        );
+    }
     loop {
         tokio::select! {
             () = look(ctx, &requests, &mut told) => {}
@@ -41,19 +55,31 @@ pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     }
 }
 
-async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut HashSet<String>) {
+/// Refusals that were told, once each.
+#[derive(Default)]
+struct Told {
+    /// By request, of those that exist.
+    refusals: HashMap<String, HashSet<String>>,
+    events: usize,
+}
+
+async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut Told) {
     let (Some(requests), Some(nodes)) = (requests.all().await, ctx.nodes.all().await) else { return };
     let hosts = hosts(ctx);
     let nodes: Vec<node_certificates::Node> = nodes.iter().map(|node| seen(node)).collect();
-    for object in requests {
-        let request = request(&object);
+    let exist: HashSet<&str> = requests.iter().map(|request| uid(request)).collect();
+    told.refusals.retain(|request, _| exist.contains(request.as_str()));
+    for object in &requests {
+        let request = request(object);
         match node_certificates::judge(&request, &hosts, &nodes, ctx.config.approval) {
             Verdict::Ignore => {}
-            Verdict::Approve => approve(ctx, &object).await,
+            Verdict::Approve => approve(ctx, object).await,
             Verdict::Refuse(reason) => {
-                let is_new = told.insert(format!("{} {reason}", object.metadata.uid.as_deref().unwrap_or_default()));
-                if is_new {
-                    tell_refusal(ctx, &request, &reason.to_string(), told.len() <= MAX_EVENTS).await;
+                let reason = reason.to_string();
+                let reasons = told.refusals.entry(uid(object).to_owned()).or_default();
+                if reasons.insert(reason.clone()) {
+                    told.events += 1;
+                    tell(ctx, object, reasons.len(), &reason, told.events <= MAX_EVENTS);
                 }
             }
         }
@@ -62,12 +88,36 @@ async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut HashS
 
 /// What the service last said of the cluster's hosts.
 fn hosts(ctx: &Context) -> Hosts {
-    let Some(snapshot) = ctx.follow.last() else { return Hosts::default() };
-    let known = |host: &crate::hosts::Host| Host { names: vec![host.name.clone()], addresses: host.addresses.clone() };
-    Hosts {
-        list: snapshot.hosts.iter().filter(|host| !host.is("disabled")).map(known).collect(),
-        extra_addresses: snapshot.vips.clone(),
+    match ctx.follow.last() {
+        Some(snapshot) => known(&snapshot),
+        // It ran on a host that has become a node, and does not come back.
+        None => Hosts { unknown: ctx.mode == Mode::AgentBased, ..Hosts::default() },
     }
+}
+
+fn known(snapshot: &Snapshot) -> Hosts {
+    let hosts: Vec<_> = snapshot.hosts.iter().filter(|host| !host.is("disabled")).collect();
+    let mut claims = HashMap::<&str, u32>::new();
+    for host in &hosts {
+        *claims.entry(&host.name).or_default() += 1;
+        if host.own_name != host.name {
+            *claims.entry(&host.own_name).or_default() += 1;
+        }
+    }
+    let names = |host: &crate::hosts::Host| {
+        // A host says itself how it is called: a name that another has, too, is not its.
+        let is_own = |own: &&String| !own.is_empty() && **own != host.name && claims.get(own.as_str()) == Some(&1);
+        [&host.name].into_iter().chain(Some(&host.own_name).filter(is_own)).cloned().collect()
+    };
+    Hosts {
+        list: hosts.iter().map(|host| Host { names: names(host), addresses: host.addresses.clone() }).collect(),
+        extra_addresses: snapshot.vips.clone(),
+        unknown: false,
+    }
+}
+
+fn uid(object: &DynamicObject) -> &str {
+    object.metadata.uid.as_deref().unwrap_or_default()
 }
 
 fn seen(node: &Arc<Node>) -> node_certificates::Node {
@@ -103,11 +153,7 @@ async fn approve(ctx: &Context, object: &DynamicObject) {
     });
     let status = &mut object.data["status"];
     match status.get_mut("conditions").and_then(Value::as_array_mut) {
-        // The server takes no object with both.
-        Some(conditions) => {
-            conditions.retain(|condition| condition["type"] != "Denied");
-            conditions.push(condition);
-        }
+        Some(conditions) => conditions.push(condition),
         None => status["conditions"] = json!([condition]),
     }
     let name = objects::name(&object.metadata);
@@ -119,30 +165,59 @@ async fn approve(ctx: &Context, object: &DynamicObject) {
     }
 }
 
-async fn tell_refusal(ctx: &Context, request: &Request, reason: &str, as_event: bool) {
-    let message = format!("Certificate request {} is not approved: {reason}", request.name);
+/// Says why a request is refused, in the log and, if that is wanted, in two events. Approvals do not wait for them.
+fn tell(ctx: &Context, object: &DynamicObject, number: usize, reason: &str, as_event: bool) {
+    let request = objects::name(&object.metadata);
+    let message = format!("Certificate request {request} is not approved: {reason}");
     tracing::warn!("{message}");
     if !as_event {
         return;
     }
+    let (ctx, request) = (ctx.clone(), request.to_owned());
+    // The same with each run of this program.
+    let name = format!("certificate-request-refused-{}-{number}", uid(object));
+    tokio::spawn(async move {
+        let in_cluster = until(&ctx.clock, &ctx.end, INTERVAL, Some(TELL_LIMIT), || async {
+            let told = event(&ctx, &name, &request, &message).await;
+            let told = told.inspect_err(|error| {
+                tracing::warn!(error = error as &dyn std::error::Error, "no event of the refusal in the cluster");
+            });
+            Look::from(told.is_ok())
+        });
+        let in_service = until(&ctx.clock, &ctx.end, INTERVAL, Some(TELL_LIMIT), || async {
+            let told = ctx.service.event("certificate_request_refused", "warning", &message, json!({})).await;
+            let told = told.inspect_err(|error| {
+                tracing::warn!(error = error as &dyn std::error::Error, "no event of the refusal in the service");
+            });
+            Look::from(told.is_ok())
+        });
+        let in_service = async {
+            match ctx.mode.has_service() {
+                true => in_service.await,
+                false => Ok(()),
+            }
+        };
+        let _ = tokio::join!(in_cluster, in_service);
+    });
+}
+
+async fn event(ctx: &Context, name: &str, request: &str, message: &str) -> Result<(), CallError> {
     let now = api::Timestamp::now();
-    let namespace = ctx.config.namespace.clone();
+    let namespace = &ctx.config.namespace;
     let data = json!({
-        "involvedObject": {"apiVersion": CERTIFICATE_REQUEST.api_version(), "kind": CERTIFICATE_REQUEST.name(), "name": request.name},
+        "involvedObject": {
+            "apiVersion": CERTIFICATE_REQUEST.api_version(), "kind": CERTIFICATE_REQUEST.name(), "name": request,
+            // It has none, but the API server wants the event's.
+            "namespace": namespace,
+        },
         "reason": "CertificateRequestRefused", "message": message, "type": "Warning", "count": 1,
         "firstTimestamp": now, "lastTimestamp": now, "source": {"component": CONTROLLER},
     });
-    let metadata = ObjectMeta {
-        generate_name: Some("certificate-request-refused-".to_owned()),
-        namespace: Some(namespace),
-        ..ObjectMeta::default()
-    };
-    if let Err(error) = ctx.cluster.create(EVENT, metadata, data).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "no event of the refusal in the cluster");
-    }
-    if ctx.mode.has_service()
-        && let Err(error) = ctx.service.event("certificate_request_refused", "warning", &message, json!({})).await
-    {
-        tracing::warn!(error = &error as &dyn std::error::Error, "no event of the refusal in the service");
+    let metadata =
+        ObjectMeta { name: Some(name.to_owned()), namespace: Some(namespace.clone()), ..ObjectMeta::default() };
+    match ctx.cluster.create(EVENT, metadata, data).await {
+        // It was written, and the reply lost.
+        Err(error) if error.status() == Some(409) => Ok(()),
+        result => result.map(drop),
     }
 }

@@ -13,11 +13,15 @@ use std::{
     io::{BufWriter, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The name by which the image's entry point calls this program.
 pub const NAME: &str = "assisted-installer-controller";
+
+/// What is under way has so long after SIGTERM: the node may be going down.
+const LAST_MOMENT: Duration = Duration::from_millis(800);
 
 /// Finish a cluster from inside: certificates, nodes, operators, logs
 ///
@@ -82,7 +86,7 @@ impl Controller {
             surroundings.login = Login::Kubeconfig(path);
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let code = runtime.block_on(async {
             let end = End::default();
             let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
             let stop = end.clone();
@@ -100,11 +104,17 @@ impl Controller {
             tokio::select! {
                 result = &mut work => result.map(|()| ExitCode::SUCCESS),
                 code = &mut signals => {
-                    // What is under way ends on its own, as far as there is time.
-                    work.await?;
+                    // What is under way may end on its own.
+                    match tokio::time::timeout(LAST_MOMENT, work).await {
+                        Ok(result) => result?,
+                        Err(_) => tracing::info!("a call is still under way: it is broken off"),
+                    }
                     Ok(ExitCode::from(code))
                 }
             }
-        })
+        });
+        // A call that the service does not answer must not keep this process.
+        runtime.shutdown_background();
+        code
     }
 }

@@ -50,7 +50,7 @@ impl Follow {
         let with_hosts =
             before.as_ref().is_none_or(|before| before.hosts.is_empty() || before.remaining().next().is_some());
         let asked = Some(Instant::now());
-        let mut snapshot = Snapshot::parse(&self.service.cluster(with_hosts).await?);
+        let mut snapshot = Snapshot::parse(&self.service.cluster(with_hosts).await?)?;
         snapshot.asked = asked;
         if let Some(before) = before.filter(|_| !with_hosts) {
             snapshot.hosts = before.hosts.clone();

@@ -59,8 +59,9 @@ const AGENT_BASED_SERVICE_LIMIT: Duration = Duration::from_secs(5 * 60);
 /// Who installs the cluster.
 const INVOKER: (&str, &str, &str) = ("openshift-config", "openshift-install-manifests", "invoker");
 const AGENT_BASED: &str = "agent-installer";
-const INVOKER_TRIES: u32 = 5;
-const INVOKER_INTERVAL: Duration = Duration::from_secs(5);
+/// The API server restarts while the cluster comes up: what all else depends on is asked for so long.
+const START_LIMIT: Duration = Duration::from_secs(5 * 60);
+const START_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What differs between the ways to install.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,8 @@ pub struct Surroundings {
     pub login: Login,
     /// Simulated seconds in one.
     pub speed: u32,
+    /// Of a call to the cluster, in real time.
+    pub deadline: Duration,
     pub retry: RetryPolicy,
     pub own_log: PathBuf,
     /// On a single node, where an administrator's kubeconfig is.
@@ -123,6 +126,7 @@ impl Default for Surroundings {
         Self {
             login: Login::choose(Path::new(BOOTSTRAP_KUBECONFIG)),
             speed: 1,
+            deadline: cluster::DEADLINE,
             retry: RetryPolicy::Controller,
             own_log: OWN_LOG.into(),
             bootstrap_kubeconfig: BOOTSTRAP_KUBECONFIG.into(),
@@ -137,20 +141,23 @@ impl Default for Surroundings {
 /// Why it cannot begin. Whatever happens later is told to the service.
 pub async fn run(config: Config, surroundings: Surroundings, end: End) -> anyhow::Result<()> {
     let environment = ProxyVariables::from_env();
-    let first = Cluster::new(surroundings.login.config(&environment).await?)?;
-    let proxies = proxies(&first, environment.clone()).await?;
-    // The service account may not be there yet, the control plane restart: only the first call must succeed.
+    let clock = Clock::fast(surroundings.speed);
+    let first = Cluster::new(surroundings.login.config(&environment).await?, surroundings.deadline)?;
+    let proxy = asked(&clock, &end, || first.read(PROXY, None, "cluster")).await;
+    if end.is_set() {
+        return Ok(());
+    }
+    let proxies = with_proxies(&proxy.context("the cluster's proxies are not known")?, environment.clone());
     let cluster = match proxies == environment {
         true => first,
-        false => Cluster::new(surroundings.login.config(&proxies).await?)?,
+        false => Cluster::new(surroundings.login.config(&proxies).await?, surroundings.deadline)?,
     };
-    let clock = Clock::fast(surroundings.speed);
     let mode = Mode::new(&invoker(&cluster, &clock, &end).await, config.is_single_node());
     let service = Service::new(&config, proxies.clone(), surroundings.retry, surroundings.speed)?;
     let given = (mode == Mode::AgentBasedSingleNode).then(|| surroundings.bootstrap_kubeconfig.clone());
     let ctx = Context {
         follow: Follow::new(service.clone()),
-        admin: Admin::new(service.clone(), proxies, given),
+        admin: Admin::new(service.clone(), proxies, given, surroundings.deadline),
         config: Arc::new(config),
         mode,
         clock,
@@ -281,11 +288,6 @@ async fn join(tasks: Vec<Task>) {
 }
 
 /// Those of the cluster over those of the environment.
-async fn proxies(cluster: &Cluster, environment: ProxyVariables) -> anyhow::Result<ProxyVariables> {
-    let proxy = cluster.read(PROXY, None, "cluster").await.context("the cluster's proxies")?;
-    Ok(with_proxies(&proxy, environment))
-}
-
 fn with_proxies(proxy: &DynamicObject, environment: ProxyVariables) -> ProxyVariables {
     let of_cluster = [
         ("HTTP_PROXY", text(proxy, "/status/httpProxy")),
@@ -300,22 +302,34 @@ fn with_proxies(proxy: &DynamicObject, environment: ProxyVariables) -> ProxyVari
     ProxyVariables::from_pairs(&others.chain(set.iter().copied()).collect::<Vec<_>>())
 }
 
-/// Who installs this cluster. A server that restarts is asked again: by this answer all else is decided.
+/// Who installs this cluster.
 async fn invoker(cluster: &Cluster, clock: &Clock, end: &End) -> String {
     let (namespace, name, key) = INVOKER;
-    for _ in 0..INVOKER_TRIES {
-        match cluster.get(CONFIG_MAP, Some(namespace), name).await {
-            Ok(map) => return map.and_then(|map| objects::entry(&map, key)).unwrap_or_default(),
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "who installs this cluster is not known yet")
-            }
+    match asked(clock, end, || cluster.get(CONFIG_MAP, Some(namespace), name)).await {
+        Ok(map) => map.and_then(|map| objects::entry(&map, key)).unwrap_or_default(),
+        Err(_) => "assisted-service".to_owned(),
+    }
+}
+
+/// Asks the cluster until it answers, for [`START_LIMIT`]; the last error.
+async fn asked<T, F: Future<Output = Result<T, CallError>>>(
+    clock: &Clock,
+    end: &End,
+    mut ask: impl FnMut() -> F,
+) -> Result<T, CallError> {
+    let started = clock.now();
+    loop {
+        let answer = ask().await;
+        let Err(error) = &answer else { return answer };
+        if clock.now().saturating_sub(started) >= START_LIMIT {
+            return answer;
         }
+        tracing::warn!(error = error as &dyn std::error::Error, "the cluster does not say yet how it is set up");
         tokio::select! {
-            () = clock.sleep(INVOKER_INTERVAL) => {}
-            () = end.wait() => break,
+            () = clock.sleep(START_INTERVAL) => {}
+            () = end.wait() => return answer,
         }
     }
-    "assisted-service".to_owned()
 }
 
 /// By the install configuration.

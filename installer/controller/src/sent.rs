@@ -110,7 +110,12 @@ mod tests {
     fn a_directory_comes_through_a_log_and_a_loss_is_seen() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("logs")).unwrap();
-        let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[1]).collect();
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        let noise: Vec<u8> = (0..200_000).map(|_| next()).collect();
         fs::write(directory.path().join("logs/noise"), &noise).unwrap();
         let mut log = Vec::new();
         write(directory.path(), &mut log).unwrap();

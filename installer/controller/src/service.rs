@@ -118,10 +118,10 @@ impl Service {
         })
     }
 
-    /// The cluster, with or without its hosts.
-    pub(crate) async fn cluster(&self, with_hosts: bool) -> Result<Value, ServiceError> {
+    /// The cluster's document, with or without its hosts: megabytes with them.
+    pub(crate) async fn cluster(&self, with_hosts: bool) -> Result<Vec<u8>, ServiceError> {
         let target = GET_CLUSTER.at(&[&self.cluster]).with("exclude-hosts", !with_hosts);
-        self.call(move |client| client.document(&target)).await
+        self.call(move |client| client.file(&target)).await
     }
 
     pub(crate) async fn put_host_stage(

@@ -14,8 +14,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum LoginError {
     #[error("cannot use the kubeconfig {}", path.display())]
     Kubeconfig { path: PathBuf, source: Box<kube::config::KubeconfigError> },
+    /// The cause may quote it, and it has an administrator's key.
     #[error("the kubeconfig that the service gave cannot be used")]
-    Downloaded { source: Box<kube::config::KubeconfigError> },
+    Downloaded,
     #[error("this is not a pod with a service account: give --kubeconfig outside of a cluster")]
     InCluster { source: Box<kube::config::InClusterError> },
     #[error("cannot set up the client of the Kubernetes API")]
@@ -56,9 +57,9 @@ impl Login {
 
 /// What a client is made of, by the text of a kubeconfig.
 pub async fn downloaded(text: &[u8], proxies: &ProxyVariables) -> Result<Config, LoginError> {
-    let failed = |source| LoginError::Downloaded { source: Box::new(source) };
-    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(text)).map_err(failed)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?;
+    let kubeconfig = Kubeconfig::from_yaml(&String::from_utf8_lossy(text)).map_err(|_| LoginError::Downloaded)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let config = config.map_err(|_| LoginError::Downloaded)?;
     bounded(config, proxies)
 }
 

@@ -15,10 +15,15 @@ use kube::{
     discovery::Scope,
 };
 use objects::{Kind, Node};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{fmt, future::Future, time::Duration};
+use std::{
+    fmt::{self, Debug},
+    future::Future,
+    time::Duration,
+};
 
-/// A call that takes longer has failed.
+/// A call that takes longer has failed, where tests say nothing else.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 /// Whose the members are that `apply` sets.
 const FIELD_MANAGER: &str = "assisted-installer-controller";
@@ -27,18 +32,18 @@ const MAX_LOG_BYTES: u64 = 32 << 20;
 /// Of a log that is followed.
 const MAX_FOLLOWED_BYTES: u64 = 1 << 30;
 const PIECE: usize = 64 << 10;
-/// Objects on one page of a list.
-const PAGE: u32 = 500;
+/// Objects on one page of a list. A node has 20 KiB, and a page is held as text and as objects.
+const PAGE: u32 = 100;
 /// Only a faulty server has a list of more pages.
-const MAX_PAGES: u32 = 200;
+const MAX_PAGES: u32 = 1000;
 
 /// Why a call gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("{what}: the Kubernetes API refuses or does not answer")]
     Api { what: String, source: Box<kube::Error> },
-    #[error("{what}: no answer of the Kubernetes API within {} s", DEADLINE.as_secs())]
-    Deadline { what: String },
+    #[error("{what}: no answer of the Kubernetes API within {} s", deadline.as_secs())]
+    Deadline { what: String, deadline: Duration },
     #[error("{what}: the list has more than {MAX_PAGES} pages")]
     Endless { what: String },
     #[error("{what}: the request cannot be made")]
@@ -66,9 +71,11 @@ impl CallError {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    /// Of each call, in real time.
+    deadline: Duration,
 }
 
-impl fmt::Debug for Cluster {
+impl Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cluster")
     }
@@ -76,8 +83,9 @@ impl fmt::Debug for Cluster {
 
 impl Cluster {
     /// Connects nothing yet.
-    pub fn new(config: kube::Config) -> Result<Self, LoginError> {
-        Ok(Self { client: Client::try_from(config).map_err(|source| LoginError::Client { source: Box::new(source) })? })
+    pub fn new(config: kube::Config, deadline: Duration) -> Result<Self, LoginError> {
+        let client = Client::try_from(config).map_err(|source| LoginError::Client { source: Box::new(source) })?;
+        Ok(Self { client, deadline })
     }
 
     pub fn client(&self) -> Client {
@@ -100,13 +108,13 @@ impl Cluster {
     ) -> Result<Option<DynamicObject>, CallError> {
         let what = || format!("get {} {name}", kind.plural());
         let api = self.api(kind, namespace);
-        bounded(what, api.get_opt(name)).await
+        bounded(self.deadline, what, api.get_opt(name)).await
     }
 
     /// One object that must be there.
     pub async fn read(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Result<DynamicObject, CallError> {
         let api = self.api(kind, namespace);
-        bounded(|| format!("get {} {name}", kind.plural()), api.get(name)).await
+        bounded(self.deadline, || format!("get {} {name}", kind.plural()), api.get(name)).await
     }
 
     /// All objects, page by page. `labels` is a selector, or empty.
@@ -117,21 +125,9 @@ impl Cluster {
         labels: &str,
     ) -> Result<Vec<DynamicObject>, CallError> {
         let what = || format!("list {}", kind.plural());
-        let api = self.api(kind, namespace);
-        let mut parameters = ListParams::default().limit(PAGE);
-        if !labels.is_empty() {
-            parameters = parameters.labels(labels);
-        }
-        let mut items = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let page = bounded(what, api.list(&parameters)).await?;
-            items.extend(page.items);
-            match page.metadata.continue_.filter(|more| !more.is_empty()) {
-                Some(more) => parameters.continue_token = Some(more),
-                None => return Ok(items),
-            }
-        }
-        Err(CallError::Endless { what: what() })
+        let parameters = ListParams::default().labels(labels);
+        let (items, _) = pages(&self.api(kind, namespace), parameters, self.deadline, what, |_| ()).await?;
+        Ok(items)
     }
 
     /// Creates an object of `metadata` and the other members in `data`.
@@ -139,7 +135,8 @@ impl Cluster {
         let types = Some(TypeMeta { api_version: kind.api_version(), kind: kind.name().to_owned() });
         let api = self.api(kind, metadata.namespace.as_deref());
         let object = DynamicObject { types, metadata, data };
-        bounded(|| format!("create {}", kind.plural()), api.create(&PostParams::default(), &object)).await
+        bounded(self.deadline, || format!("create {}", kind.plural()), api.create(&PostParams::default(), &object))
+            .await
     }
 
     /// Writes an object as a whole, unless it has changed since it was read (409). `subresource` is `status` and the like, or empty.
@@ -157,8 +154,8 @@ impl Cluster {
         let what = || format!("update {} {name} {subresource}", kind.plural()).trim_end().to_owned();
         let parameters = PostParams::default();
         match subresource {
-            "" => bounded(what, api.replace(&name, &parameters, &object)).await,
-            below => bounded(what, api.replace_subresource(below, &name, &parameters, &object)).await,
+            "" => bounded(self.deadline, what, api.replace(&name, &parameters, &object)).await,
+            below => bounded(self.deadline, what, api.replace_subresource(below, &name, &parameters, &object)).await,
         }
     }
 
@@ -173,14 +170,15 @@ impl Cluster {
         let api = self.api(kind, namespace);
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
         let patched = api.patch(name, &parameters, &patch);
-        bounded(|| format!("patch {} {name}", kind.plural()), patched).await.map(drop)
+        bounded(self.deadline, || format!("patch {} {name}", kind.plural()), patched).await.map(drop)
     }
 
     /// Makes an object as given, or changes it to that (server-side apply). Other members of an existing one stay.
     pub async fn apply(&self, kind: &GroupVersionKind, object: &DynamicObject) -> Result<(), CallError> {
         let name = objects::name(&object.metadata);
         let what = || format!("apply {} {name}", kind.kind);
-        let (resource, capabilities) = bounded(what, kube::discovery::pinned_kind(&self.client, kind)).await?;
+        let (resource, capabilities) =
+            bounded(self.deadline, what, kube::discovery::pinned_kind(&self.client, kind)).await?;
         let api: Api<DynamicObject> = match (capabilities.scope, &object.metadata.namespace) {
             (Scope::Cluster, _) => Api::all_with(self.client(), &resource),
             (Scope::Namespaced, namespace) => {
@@ -188,13 +186,15 @@ impl Cluster {
             }
         };
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        bounded(what, api.patch(name, &parameters, &Patch::Apply(object))).await.map(drop)
+        bounded(self.deadline, what, api.patch(name, &parameters, &Patch::Apply(object))).await.map(drop)
     }
 
     pub async fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Result<(), CallError> {
         let api = self.api(kind, namespace);
         let parameters = DeleteParams::default();
-        bounded(|| format!("delete {} {name}", kind.plural()), api.delete(name, &parameters)).await.map(drop)
+        bounded(self.deadline, || format!("delete {} {name}", kind.plural()), api.delete(name, &parameters))
+            .await
+            .map(drop)
     }
 
     /// Deletes all objects of a kind in a namespace.
@@ -202,7 +202,7 @@ impl Cluster {
         let api = self.api(kind, Some(namespace));
         let (parameters, all) = (DeleteParams::default(), ListParams::default());
         let deleted = api.delete_collection(&parameters, &all);
-        bounded(|| format!("delete all {} of {namespace}", kind.plural()), deleted).await.map(drop)
+        bounded(self.deadline, || format!("delete all {} of {namespace}", kind.plural()), deleted).await.map(drop)
     }
 
     /// What a pod's first container wrote, in these last seconds if given; its beginning, if that is much.
@@ -221,7 +221,7 @@ impl Cluster {
             stream.read_to_end(&mut log).await.map_err(kube::Error::ReadEvents)?;
             Ok(log)
         };
-        bounded(what, read).await
+        bounded(self.deadline, what, read).await
     }
 
     /// All that a container writes, until it ends.
@@ -231,13 +231,13 @@ impl Cluster {
         let Ok(request) = http::Request::get(&path).body(Vec::new()) else {
             return Err(CallError::Request { what: what() });
         };
-        let stream = bounded(what, self.client.request_stream(request)).await?;
+        let stream = bounded(self.deadline, what, self.client.request_stream(request)).await?;
         let mut log = Vec::new();
         let mut stream = std::pin::pin!(stream.take(MAX_FOLLOWED_BYTES));
         loop {
             let mut piece = vec![0; PIECE];
             let read = async { stream.read(&mut piece).await.map_err(kube::Error::ReadEvents) };
-            match bounded(what, read).await? {
+            match bounded(self.deadline, what, read).await? {
                 0 => return Ok(log),
                 len => log.extend(piece.drain(..len)),
             }
@@ -246,23 +246,52 @@ impl Cluster {
 
     /// All nodes, watched.
     pub fn watch_nodes(&self) -> Watched<Node> {
-        Watched::start(Api::all_with(self.client(), &objects::NODE.resource()), objects::NODE)
+        let trim = |node: &mut Node| {
+            let ObjectMeta { name, labels, .. } = std::mem::take(&mut node.metadata);
+            node.metadata = ObjectMeta { name, labels, ..ObjectMeta::default() };
+        };
+        let api = Api::all_with(self.client(), &objects::NODE.resource());
+        Watched::start(api, objects::NODE, self.deadline, trim)
     }
 
     /// All objects of a kind, watched.
     pub fn watch(&self, kind: Kind, namespace: Option<&str>) -> Watched<DynamicObject> {
-        Watched::start(self.api(kind, namespace), kind)
+        let trim = |object: &mut DynamicObject| object.metadata.managed_fields = None;
+        Watched::start(self.api(kind, namespace), kind, self.deadline, trim)
     }
 }
 
-/// A call with the deadline of all calls.
+/// A call that takes no longer than this.
 async fn bounded<T>(
+    deadline: Duration,
     what: impl Fn() -> String,
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, CallError> {
-    match tokio::time::timeout(DEADLINE, call).await {
+    match tokio::time::timeout(deadline, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(source)) => Err(CallError::Api { what: what(), source: Box::new(source) }),
-        Err(_) => Err(CallError::Deadline { what: what() }),
+        Err(_) => Err(CallError::Deadline { what: what(), deadline }),
     }
+}
+
+/// All objects, page by page, and the version of the list.
+async fn pages<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    parameters: ListParams,
+    deadline: Duration,
+    what: impl Fn() -> String,
+    trim: impl Fn(&mut K),
+) -> Result<(Vec<K>, String), CallError> {
+    let mut parameters = parameters.limit(PAGE);
+    let mut items = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let mut page = bounded(deadline, &what, api.list(&parameters)).await?;
+        page.items.iter_mut().for_each(&trim);
+        items.append(&mut page.items);
+        match page.metadata.continue_.filter(|more| !more.is_empty()) {
+            Some(more) => parameters.continue_token = Some(more),
+            None => return Ok((items, page.metadata.resource_version.unwrap_or_default())),
+        }
+    }
+    Err(CallError::Endless { what: what() })
 }

@@ -1,26 +1,39 @@
 //! A kind of objects, watched.
 
-use super::objects::Kind;
-use futures_util::{StreamExt, pin_mut};
+use super::{CallError, bounded, objects::Kind, pages};
+use futures_util::StreamExt;
 use kube::{
     Api, Resource,
+    api::{ListParams, WatchEvent, WatchParams},
     core::ApiResource,
-    runtime::{WatchStreamExt, reflector, watcher},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, sync::Arc, time::Duration};
-use tokio::{sync::watch, task::JoinHandle};
+use std::{collections::BTreeMap, error::Error, fmt::Debug, pin::pin, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
-/// The server ends a watch after so long, and says something at least each minute before. A watch on a dead connection ends with this, too.
+/// The server ends a watch after so long.
 const TIMEOUT_S: u32 = 120;
-/// The first list is there soon or there is something wrong.
-const FIRST: Duration = Duration::from_secs(30);
+/// A watch says something at least each minute. One that says nothing for so many deadlines is on a dead connection.
+const SILENCE: u32 = 3;
+/// The shortest pause is this part of a deadline, the longest is one.
+const PAUSES: u32 = 30;
+/// After so many failures in a row all objects are listed again. The first two are a server that restarts.
+const MANY: u32 = 3;
+/// Failures that go on are told of so often: each five minutes.
+const TOLD: u32 = 10;
+
+/// By namespace and name.
+type Objects<K> = BTreeMap<(String, String), Arc<K>>;
 
 /// All objects of a kind as they were when the server last said so. Clones share one watch, which ends with the last of them.
 #[derive(Clone)]
-pub struct Watched<K: Resource<DynamicType = ApiResource> + Clone + 'static> {
-    store: reflector::Store<K>,
-    changes: watch::Receiver<u64>,
+pub struct Watched<K> {
+    seen: watch::Receiver<Option<Objects<K>>>,
+    deadline: Duration,
     _watching: Arc<Watching>,
 }
 
@@ -36,48 +49,124 @@ impl<K> Watched<K>
 where
     K: Resource<DynamicType = ApiResource> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    pub(super) fn start(api: Api<K>, kind: Kind) -> Self {
-        let writer = reflector::store::Writer::new(kind.resource());
-        let (store, (changed, changes)) = (writer.as_reader(), watch::channel(0_u64));
-        let config = watcher::Config::default().timeout(TIMEOUT_S);
-        let stream = watcher(api, config).default_backoff().modify(|object| object.meta_mut().managed_fields = None);
-        let stream = stream.reflect(writer);
-        let watching = tokio::spawn(async move {
-            pin_mut!(stream);
-            let mut failed = 0_u32;
-            while let Some(event) = stream.next().await {
-                match event {
-                    Ok(_) => {
-                        failed = 0;
-                        changed.send_modify(|count| *count = count.wrapping_add(1));
-                    }
-                    Err(error) => {
-                        failed = failed.saturating_add(1);
-                        // The first two are a server that restarts.
-                        if failed == 3 {
-                            tracing::warn!(
-                                kind = kind.plural(),
-                                error = &error as &dyn std::error::Error,
-                                "watch failed; it goes on"
-                            );
-                        }
-                    }
-                }
-            }
-        });
-        Self { store, changes, _watching: Arc::new(Watching(watching)) }
+    /// `trim` takes away what nobody reads: many are held.
+    pub(super) fn start(api: Api<K>, kind: Kind, deadline: Duration, trim: fn(&mut K)) -> Self {
+        let (objects, seen) = watch::channel(None);
+        let watcher = Watcher { api, kind, deadline, trim, objects, version: None };
+        Self { seen, deadline, _watching: Arc::new(Watching(tokio::spawn(watcher.run()))) }
     }
 
     /// All objects; `None` while the server has not listed them once.
     pub async fn all(&self) -> Option<Vec<Arc<K>>> {
-        tokio::time::timeout(FIRST, self.store.wait_until_ready()).await.ok()?.ok()?;
-        Some(self.store.state())
+        let mut seen = self.seen.clone();
+        let objects = timeout(self.deadline, seen.wait_for(Option::is_some)).await.ok()?.ok()?;
+        Some(objects.iter().flat_map(BTreeMap::values).cloned().collect())
     }
 
     /// Returns with the next change.
     pub async fn changed(&mut self) {
-        if self.changes.changed().await.is_err() {
+        if self.seen.changed().await.is_err() {
             std::future::pending().await
         }
     }
+}
+
+struct Watcher<K> {
+    api: Api<K>,
+    kind: Kind,
+    deadline: Duration,
+    trim: fn(&mut K),
+    objects: watch::Sender<Option<Objects<K>>>,
+    /// From which a watch goes on; none before a list.
+    version: Option<String>,
+}
+
+impl<K> Watcher<K>
+where
+    K: Resource<DynamicType = ApiResource> + Clone + DeserializeOwned + Debug,
+{
+    async fn run(mut self) {
+        let mut failed = 0_u32;
+        loop {
+            match self.round().await {
+                Ok(()) => {
+                    if failed >= MANY {
+                        tracing::info!(kind = self.kind.plural(), "watched again");
+                    }
+                    failed = 0;
+                }
+                Err(error) => {
+                    failed = failed.saturating_add(1);
+                    // Refusals do not end by themselves.
+                    let is_refused = matches!(error.status(), Some(401 | 403));
+                    if failed == if is_refused { 1 } else { MANY } || failed.is_multiple_of(TOLD) {
+                        let error = &error as &dyn Error;
+                        tracing::warn!(kind = self.kind.plural(), error, failed, "cannot be watched; tried again");
+                    }
+                    // Who may list and not watch lists again and again.
+                    if matches!(error.status(), Some(403 | 410)) || failed.is_multiple_of(MANY) {
+                        self.version = None;
+                    }
+                }
+            }
+            let pause = self.deadline / PAUSES * 2_u32.saturating_pow(failed);
+            sleep(pause.min(self.deadline)).await;
+        }
+    }
+
+    /// Lists if nothing is known, and watches until the server ends that.
+    async fn round(&mut self) -> Result<(), CallError> {
+        let version = match &self.version {
+            Some(version) => version.clone(),
+            None => self.list().await?,
+        };
+        let parameters = WatchParams::default().timeout(TIMEOUT_S);
+        let kind = self.kind;
+        let what = || format!("watch {}", kind.plural());
+        let stream = bounded(self.deadline, what, self.api.watch(&parameters, &version)).await?;
+        let mut stream = pin!(stream);
+        // Silence is an end, too: the next watch goes on where this one was.
+        while let Ok(Some(event)) = timeout(self.deadline * SILENCE, stream.next()).await {
+            let failed = |source| CallError::Api { what: what(), source: Box::new(source) };
+            self.take(event.map_err(failed)?).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self) -> Result<String, CallError> {
+        let what = || format!("list {}", self.kind.plural());
+        let parameters = ListParams::default();
+        let (items, version) = pages(&self.api, parameters, self.deadline, what, self.trim).await?;
+        let objects = items.into_iter().map(|object| (key(&object), Arc::new(object))).collect();
+        self.objects.send_replace(Some(objects));
+        self.version = Some(version.clone());
+        Ok(version)
+    }
+
+    fn take(&mut self, event: WatchEvent<K>) -> Result<(), kube::Error> {
+        let (mut object, is_there) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, true),
+            WatchEvent::Deleted(object) => (object, false),
+            WatchEvent::Bookmark(mark) => {
+                self.version = Some(mark.metadata.resource_version);
+                return Ok(());
+            }
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
+        };
+        self.version = object.meta().resource_version.clone();
+        (self.trim)(&mut object);
+        self.objects.send_modify(|objects| {
+            let objects = objects.get_or_insert_default();
+            match is_there {
+                true => drop(objects.insert(key(&object), Arc::new(object))),
+                false => drop(objects.remove(&key(&object))),
+            }
+        });
+        Ok(())
+    }
+}
+
+fn key<K: Resource>(object: &K) -> (String, String) {
+    let metadata = object.meta();
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }

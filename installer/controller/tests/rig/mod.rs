@@ -14,11 +14,15 @@ use serde_json::{Value, json};
 use simulator::{ApiServer, Cluster, Fault, FaultProxy, NodeState, PATIENCE, Shared, await_some};
 use std::{
     fs,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 pub(crate) const SPEED: u32 = 300;
+/// Of a call to the cluster.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
 pub(crate) const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
 pub(crate) const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
 pub(crate) const NAMESPACE: &str = "assisted-installer";
@@ -209,29 +213,22 @@ impl Rig {
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config {
-            cluster_id: CLUSTER.parse().unwrap(),
-            url: self.service.url.clone(),
-            token: api::Secret::new("token"),
-            insecure: false,
-            ca_cert: None,
-            openshift_version: "4.20.1".to_owned(),
-            namespace: NAMESPACE.to_owned(),
-            control_plane_count: 3,
-            check_cluster_version: false,
-            must_gather: MustGatherImages::Release,
-            notify_num_reboots: false,
-            approval: Approval::Hosts,
-        }
+        Config { url: self.service.url.clone(), ..config() }
     }
 
-    pub(crate) fn surroundings(&self) -> Surroundings {
+    /// The controller's own, through the proxy.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         let kubeconfig = self.directory.path().join("kubeconfig");
         let token = self.server.service_account_token(NAMESPACE, CONTROLLER);
         fs::write(&kubeconfig, self.proxy.kubeconfig(&token)).unwrap();
+        kubeconfig
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
         Surroundings {
-            login: Login::Kubeconfig(kubeconfig),
+            login: Login::Kubeconfig(self.kubeconfig()),
             speed: SPEED,
+            deadline: DEADLINE,
             retry: api::RetryPolicy::Never,
             own_log: self.directory.path().join("controller.log"),
             bootstrap_kubeconfig: self.directory.path().join("bootstrap"),
@@ -244,7 +241,11 @@ impl Rig {
     }
 
     pub(crate) fn start_with(&self, config: Config) -> Running {
-        let (end, surroundings) = (End::default(), self.surroundings());
+        self.start_in(config, self.surroundings())
+    }
+
+    pub(crate) fn start_in(&self, config: Config, surroundings: Surroundings) -> Running {
+        let end = End::default();
         let ended = end.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -292,7 +293,7 @@ impl Rig {
 
     /// So many rounds of half a minute.
     pub(crate) fn rounds(&self, count: u32) {
-        thread::sleep(std::time::Duration::from_secs(30) * count / SPEED);
+        thread::sleep(Duration::from_secs(30) * count / SPEED);
     }
 
     pub(crate) fn fail_all(&self, method: &'static str, part: &'static str, status: u16) {
@@ -343,9 +344,27 @@ fn install(cluster: &Cluster) {
     }
 }
 
+/// The usual settings, without a service.
+pub(crate) fn config() -> Config {
+    Config {
+        cluster_id: CLUSTER.parse().unwrap(),
+        url: String::new(),
+        token: api::Secret::new("token"),
+        insecure: false,
+        ca_cert: None,
+        openshift_version: "4.20.1".to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        control_plane_count: 3,
+        check_cluster_version: false,
+        must_gather: MustGatherImages::Release,
+        notify_num_reboots: false,
+        approval: Approval::Hosts,
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A wait of the tests has this limit, in real time.
-pub(crate) const LIMIT: std::time::Duration = PATIENCE;
+pub(crate) const LIMIT: Duration = PATIENCE;
