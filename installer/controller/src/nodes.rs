@@ -102,16 +102,21 @@ impl Known {
 }
 
 async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], untaints: bool, known: &mut Known) {
-    let matcher = Matcher::new(snapshot.remaining(), snapshot.hosts.iter().filter(|host| !host.is("disabled")));
+    let hosts = || snapshot.hosts.iter().filter(|host| !host.is("disabled"));
+    // Of two hosts of one name, that which is still to be installed counts.
+    let installed = hosts().filter(|host| host.is("installed"));
+    let matcher = Matcher::new(installed.chain(snapshot.remaining()), hosts());
     for node in nodes {
         let Some(host) = matcher.host(node) else {
             let name = node.host_name();
-            let is_installed = snapshot.hosts.iter().any(|host| host.name == name);
-            if !is_installed && known.strangers.insert(name.clone()) {
+            if known.strangers.insert(name.clone()) {
                 tracing::warn!(node = name, "the service has no host of this name or these addresses");
             }
             continue;
         };
+        if host.is("installed") {
+            continue;
+        }
         let first = node.internal_ips().first().copied();
         if first.is_some_and(|ip| !host.addresses.contains(&ip)) && known.moved.insert(host.id) {
             tracing::warn!(host = host.name, address = ?first, "the node has an address that its inventory did not have");

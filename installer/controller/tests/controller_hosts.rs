@@ -484,7 +484,7 @@ fn untaints(provider: &Provider<'_>) -> Option<bool> {
     let rig = rig_with("installing", "Rebooting", 3)?;
     rig.cluster.invoker(provider.invoker);
     let server = provider.server;
-    let vcenters = format!("vcenters: [{{user: '', password: '', server: '{server}'}}]");
+    let vcenters = format!("vcenters: [{{user: u, password: p, server: '{server}'}}]");
     rig.cluster.install_config(&format!("platform: {{ {}: {{ {vcenters} }} }}\n", provider.platform));
     match provider.overrides {
         Some(overrides) => {
