@@ -85,8 +85,7 @@ async fn adopt(
         return Ok(());
     }
     let before = host.clone();
-    let spec = spec(&mut host);
-    spec.insert("externallyProvisioned".to_owned(), true.into());
+    set(&mut host, "externallyProvisioned", true.into());
     drop_annotation(&mut host, PAUSED);
     consume(&mut host, machines)?;
     update(cluster, &before, &host).await
@@ -128,24 +127,16 @@ fn consume(host: &mut DynamicObject, machines: &mut impl Iterator<Item = Dynamic
         "apiVersion": MACHINE.api_version(), "kind": MACHINE.name(),
         "namespace": objects::namespace(&machine.metadata), "name": objects::name(&machine.metadata),
     });
-    spec(host).insert("consumerRef".to_owned(), consumer);
+    set(host, "consumerRef", consumer);
     Ok(())
 }
 
-/// The `spec` of an object; made if it is not there.
-fn spec(host: &mut DynamicObject) -> &mut serde_json::Map<String, Value> {
-    let mut at = &mut host.data;
-    for member in [None, Some("spec")] {
-        if let Some(member) = member {
-            at = &mut at[member];
-        }
-        if !at.is_object() {
-            *at = Value::Object(serde_json::Map::new());
-        }
-    }
-    match at {
-        Value::Object(spec) => spec,
-        _ => unreachable!("it was made an object"),
+/// Sets a member of `spec`.
+fn set(host: &mut DynamicObject, member: &str, value: Value) {
+    if let Some(spec) = host.data.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        spec.insert(member.to_owned(), value);
+    } else if let Some(data) = host.data.as_object_mut() {
+        data.insert("spec".to_owned(), json!({ member: value }));
     }
 }
 

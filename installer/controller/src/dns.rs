@@ -2,10 +2,10 @@
 
 use crate::{
     Context,
-    clock::{Look, until},
     cluster::objects::{self, POD, SERVICE, text},
     taint::install_config,
 };
+use kube::core::DynamicObject;
 use serde_json::Value;
 use std::{net::IpAddr, time::Duration};
 
@@ -64,8 +64,13 @@ async fn owner(ctx: &Context, address: IpAddr) -> Option<(String, String)> {
     let services = ctx.cluster.list(SERVICE, None, "").await;
     let services =
         services.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no services")).ok()?;
-    let owner = services.iter().find(|service| text(service, "/spec/clusterIP").parse() == Ok(address))?;
+    let owner = services.iter().find(|service| has_address(service, address))?;
     Some((objects::namespace(&owner.metadata).to_owned(), objects::name(&owner.metadata).to_owned()))
+}
+
+/// However the address is written.
+fn has_address(service: &DynamicObject, address: IpAddr) -> bool {
+    text(service, "/spec/clusterIP").parse() == Ok(address)
 }
 
 async fn take_from(ctx: &Context, (namespace, name): &(String, String)) {
@@ -76,31 +81,33 @@ async fn take_from(ctx: &Context, (namespace, name): &(String, String)) {
     }
 }
 
-/// A few tries. What is gone already is deleted.
+/// A few tries, with a pause between two of them. What is gone already is deleted.
 async fn tried<F: Future<Output = Result<(), crate::cluster::CallError>>>(
     ctx: &Context,
     mut act: impl FnMut() -> F,
 ) -> bool {
-    let tries = DELETION_INTERVAL * (TRIES - 1);
-    let look = || {
-        let act = act();
-        async move {
-            match act.await {
-                Err(error) if !error.is_not_found() => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "not deleted");
-                    Look::Again
-                }
-                _ => Look::Done,
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            tokio::select! {
+                () = ctx.clock.sleep(DELETION_INTERVAL) => {}
+                () = ctx.end.wait() => return false,
             }
         }
-    };
-    until(&ctx.clock, &ctx.end, DELETION_INTERVAL, Some(tries), look).await.is_ok()
+        match act().await {
+            Err(error) if !error.is_not_found() => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "not deleted");
+            }
+            _ => return true,
+        }
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may fail anywhere
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_last_byte_is_ten() {
@@ -108,5 +115,17 @@ mod tests {
         assert_eq!(address("2002:db8::/64").unwrap().to_string(), "2002:db8::a");
         assert_eq!(address("172.30.0.0/16").unwrap().to_string(), "172.30.0.10");
         assert!(address("").is_none() && address("x/16").is_none());
+    }
+
+    #[test]
+    fn a_service_has_an_address_whatever_its_notation() {
+        let service = |ip: &str| DynamicObject {
+            types: None,
+            metadata: Default::default(),
+            data: json!({"spec": {"clusterIP": ip}}),
+        };
+        let wanted = address("2002:db8::/64").unwrap();
+        assert!(has_address(&service("2002:db8::a"), wanted) && has_address(&service("2002:DB8:0:0::A"), wanted));
+        assert!(!["2002:db8::10", "None", ""].iter().any(|other| has_address(&service(other), wanted)));
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::{
     Context,
+    clock::Reason,
     cluster::objects::{self, MACHINE_CONFIG_POOL, NODE, Node, NodeFacts},
     hosts::{Host, Matcher, Snapshot},
 };
 use api::HostRole;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// Until another try.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -35,6 +36,8 @@ fn has_all(node: &Node, labels: &serde_json::Map<String, Value>) -> bool {
 pub(crate) async fn run(ctx: &Context) {
     let mut seen = ctx.follow.subscribe();
     let first = tokio::select! {
+        // What is known counts even at the end: an earlier run may have left the pool paused.
+        biased;
         first = seen.wait_for(Option::is_some) => first.ok().and_then(|snapshot| snapshot.clone()),
         () = ctx.end.wait() => None,
     };
@@ -62,8 +65,8 @@ pub(crate) async fn run(ctx: &Context) {
             () = ctx.end.wait() => break,
         }
     }
-    // Nobody else would let the pool go on.
-    if is_paused {
+    // Another run finds the pool as this one leaves it; after the last one, nothing else would let it go on.
+    if is_paused && ctx.end.reason() == Some(Reason::Finished) {
         set_paused(ctx, false).await;
     }
 }
@@ -71,23 +74,23 @@ pub(crate) async fn run(ctx: &Context) {
 /// True once each of these hosts has a ready node with all its labels.
 async fn label(ctx: &Context, hosts: &[&Host], nodes: &[Arc<Node>]) -> bool {
     let matcher = Matcher::new(hosts.iter().copied(), hosts.iter().copied());
-    let mut labelled = 0;
+    let mut labelled = HashSet::new();
     for node in nodes.iter().filter(|node| node.is_ready()) {
         let Some(host) = matcher.host(node) else { continue };
         let name = objects::name(&node.metadata);
         if has_all(node, &host.labels) {
-            labelled += 1;
+            labelled.insert(host.id);
             continue;
         }
         match ctx.cluster.merge(NODE, None, name, &json!({"metadata": {"labels": host.labels}})).await {
             Ok(()) => {
                 tracing::info!(node = name, "labelled");
-                labelled += 1;
+                labelled.insert(host.id);
             }
             Err(error) => tracing::warn!(node = name, error = &error as &dyn std::error::Error, "not labelled"),
         }
     }
-    labelled >= hosts.len()
+    hosts.iter().all(|host| labelled.contains(&host.id))
 }
 
 async fn set_paused(ctx: &Context, paused: bool) -> bool {

@@ -35,7 +35,7 @@ pub(crate) use logs::OWN_LOG;
 use admin::Admin;
 use anyhow::Context as _;
 use api::{RetryPolicy, proxy::ProxyVariables};
-use clock::{Clock, End, Faults, Reason};
+use clock::{Clock, End, Ended, Faults, Reason};
 use cluster::{
     CallError, Cluster, Login, Watched,
     objects::{self, CONFIG_MAP, Node, POD, PROXY, text},
@@ -181,7 +181,8 @@ async fn with_service(ctx: &Context) -> anyhow::Result<()> {
     // Before any contact with the service: its name may need the cluster's name server.
     let dns = spawn(ctx, |ctx| async move { dns::run(&ctx).await });
     let ready = ready::announce(ctx, SERVICE_LIMIT).await;
-    if ctx.end.is_set() {
+    // The work has ended, or the cluster is gone: another run would not find it either.
+    if ctx.end.is_set() || ready == Err(Ended::Cancelled) {
         return Ok(());
     }
     ready.map_err(|why| anyhow::anyhow!("Failed to retrieve cluster from assisted service: {why}"))?;

@@ -3,15 +3,15 @@
 use crate::{
     Context,
     cluster::{
-        Watched,
+        CallError,
         objects::{self, Node, NodeFacts},
     },
     hosts::{Host, Matcher, Snapshot},
     taint,
 };
 use api::HostStage;
+use futures_util::future::join_all;
 use installer::bootstrap::mcs_log;
-use kube::core::DynamicObject;
 use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,
@@ -26,7 +26,7 @@ const LOG_SPAN: Duration = Duration::from_secs(300);
 /// Between two looks at that log.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 const MCS_NAMESPACE: &str = "openshift-machine-config-operator";
-const MCS_LABEL: (&str, &str) = ("k8s-app", "machine-config-server");
+const MCS_LABEL: &str = "k8s-app=machine-config-server";
 
 /// Stages to report of a host whose node is `node`, in this order. `Done` is reported from any stage: a node that is ready is one.
 pub(crate) fn reports(stage: Option<HostStage>, is_ready: bool) -> Vec<HostStage> {
@@ -50,7 +50,6 @@ fn is_over(snapshot: &Snapshot) -> bool {
 /// Reports until all hosts are installed, or all that are left have failed.
 pub(crate) async fn run(ctx: &Context, untaints: bool) {
     let mut nodes = ctx.nodes.clone();
-    let mut servers = None;
     let mut seen = ctx.follow.subscribe();
     let mut known = Known::default();
     let mut log_read = None;
@@ -72,8 +71,7 @@ pub(crate) async fn run(ctx: &Context, untaints: bool) {
                 && snapshot.hosts.iter().any(|host| awaits_configuration(host, known.stage(host)))
             {
                 log_read = Some(now);
-                let servers = servers.get_or_insert_with(|| ctx.cluster.watch(objects::POD, Some(MCS_NAMESPACE)));
-                report_configured(ctx, snapshot, servers, &mut known).await;
+                report_configured(ctx, snapshot, &mut known).await;
             }
         }
         tokio::select! {
@@ -104,16 +102,21 @@ impl Known {
 }
 
 async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], untaints: bool, known: &mut Known) {
-    let matcher = Matcher::new(snapshot.remaining(), snapshot.hosts.iter().filter(|host| !host.is("disabled")));
+    let hosts = || snapshot.hosts.iter().filter(|host| !host.is("disabled"));
+    // Of two hosts of one name, that which is still to be installed counts.
+    let installed = hosts().filter(|host| host.is("installed"));
+    let matcher = Matcher::new(installed.chain(snapshot.remaining()), hosts());
     for node in nodes {
         let Some(host) = matcher.host(node) else {
             let name = node.host_name();
-            let is_installed = snapshot.hosts.iter().any(|host| host.name == name);
-            if !is_installed && known.strangers.insert(name.clone()) {
+            if known.strangers.insert(name.clone()) {
                 tracing::warn!(node = name, "the service has no host of this name or these addresses");
             }
             continue;
         };
+        if host.is("installed") {
+            continue;
+        }
         let first = node.internal_ips().first().copied();
         if first.is_some_and(|ip| !host.addresses.contains(&ip)) && known.moved.insert(host.id) {
             tracing::warn!(host = host.name, address = ?first, "the node has an address that its inventory did not have");
@@ -153,8 +156,14 @@ async fn send(ctx: &Context, host: &Host, stage: HostStage, known: &mut Known) -
 }
 
 /// Hosts whose Ignition has asked the machine-config server are being configured.
-async fn report_configured(ctx: &Context, snapshot: &Snapshot, servers: &Watched<DynamicObject>, known: &mut Known) {
-    let Some(asked) = addresses_that_asked(ctx, servers).await else { return };
+async fn report_configured(ctx: &Context, snapshot: &Snapshot, known: &mut Known) {
+    let asked = match addresses_that_asked(ctx).await {
+        Ok(asked) => asked,
+        Err(error) => {
+            tracing::info!(error = &error as &dyn std::error::Error, "machine-config servers can't be found");
+            return;
+        }
+    };
     for host in &snapshot.hosts {
         let has_asked = host.addresses.iter().any(|address| asked.contains(&address.to_canonical()));
         if has_asked && awaits_configuration(host, known.stage(host)) {
@@ -163,19 +172,15 @@ async fn report_configured(ctx: &Context, snapshot: &Snapshot, servers: &Watched
     }
 }
 
-/// None if not all logs can be read: half of them would be no picture.
-async fn addresses_that_asked(ctx: &Context, servers: &Watched<DynamicObject>) -> Option<HashSet<IpAddr>> {
-    let mut asked = HashSet::new();
-    for pod in servers.all().await? {
-        let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(MCS_LABEL.0));
-        if label.map(String::as_str) != Some(MCS_LABEL.1) {
-            continue;
-        }
+/// By all logs that can be read: what one server says is true without the others, whose nodes may be down.
+async fn addresses_that_asked(ctx: &Context) -> Result<HashSet<IpAddr>, CallError> {
+    let pods = ctx.cluster.list(objects::POD, Some(MCS_NAMESPACE), MCS_LABEL).await?;
+    let logs = pods.iter().map(|pod| async {
         let log = ctx.cluster.pod_log(MCS_NAMESPACE, objects::name(&pod.metadata), Some(LOG_SPAN)).await;
-        let log = log.inspect_err(|error| tracing::debug!(error = error as &dyn std::error::Error, "no log")).ok()?;
-        asked.extend(log.split(|byte| *byte == b'\n').flat_map(mcs_log::requests));
-    }
-    Some(asked)
+        log.inspect_err(|error| tracing::debug!(error = error as &dyn std::error::Error, "no log")).unwrap_or_default()
+    });
+    let logs = join_all(logs).await;
+    Ok(logs.iter().flat_map(|log| log.split(|byte| *byte == b'\n')).flat_map(mcs_log::requests).collect())
 }
 
 #[cfg(test)]

@@ -7,27 +7,30 @@ use crate::{
 };
 use kube::core::ObjectMeta;
 use serde_json::json;
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 const INTERVAL: Duration = Duration::from_secs(1);
+/// So often in a row the service says that there is no such cluster, each time after tries of its client: it was deleted.
+const GONE: u32 = 3;
 /// Name and reason of the event. The bootstrap host looks for it by name.
 const EVENT_NAME: &str = "AssistedControllerIsReady";
 const CONTROLLER: &str = "assisted-installer-controller";
 
-/// Waits until both sides answer, and writes the event. The error is that of the wait.
+/// Waits until both sides answer, and writes the event. The error is that of the wait; a cluster that was deleted cancels it.
 pub(crate) async fn announce(ctx: &Context, limit: Duration) -> Result<(), Ended> {
+    let missing = Cell::new(0);
     let look = || async {
-        let ready = async {
-            ctx.follow.look().await.map_err(anyhow::Error::new)?;
-            write(ctx).await.map_err(anyhow::Error::new)
-        };
-        match ready.await {
-            Ok(()) => Look::Done,
-            Err(error) => {
-                tracing::warn!("not ready yet: {error:#}");
-                Look::Again
-            }
+        if let Err(error) = ctx.follow.look().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "not ready yet");
+            missing.set(if error.status() == Some(404) { missing.get() + 1 } else { 0 });
+            return if missing.get() < GONE { Look::Again } else { Look::Over(Ended::Cancelled) };
         }
+        let written = write(ctx).await;
+        Look::from(
+            written
+                .inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "not ready yet"))
+                .is_ok(),
+        )
     };
     until(&ctx.clock, &ctx.end, INTERVAL, Some(limit), look).await
 }

@@ -61,7 +61,7 @@ const RIGHTS: [Right; 27] = [
     ("openshift-config", "", "configmaps", "openshift-install-manifests", "get"),
     ("openshift-config-managed", "", "configmaps", "default-ingress-cert", "get"),
     ("openshift-dns-operator", "", "pods", "", "deletecollection"),
-    ("openshift-machine-config-operator", "", "pods", "", "list watch"),
+    ("openshift-machine-config-operator", "", "pods", "", "list"),
     ("openshift-machine-config-operator", "", "pods/log", "", "get"),
 ];
 

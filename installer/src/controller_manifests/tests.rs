@@ -252,7 +252,7 @@ fn granted() -> BTreeSet<Access> {
 }
 
 /// What controllers do: verb, group, resource, name (`*`: any), namespace (`*`: any or none). Of these, our controller alone watches.
-const DONE: [(&str, &str, &str, &str, &str); 47] = [
+const DONE: [(&str, &str, &str, &str, &str); 46] = [
     ("get", "", "nodes", "*", "*"),
     ("list", "", "nodes", "*", "*"),
     ("patch", "", "nodes", "*", "*"),
@@ -264,7 +264,6 @@ const DONE: [(&str, &str, &str, &str, &str); 47] = [
     ("get", "", "configmaps", "default-ingress-cert", "openshift-config-managed"),
     ("get", "", "configmaps", "olm-operator-manifests", "assisted-installer"),
     ("list", "", "pods", "*", "openshift-machine-config-operator"),
-    ("watch", "", "pods", "*", "openshift-machine-config-operator"),
     ("get", "", "pods/log", "*", "openshift-machine-config-operator"),
     ("list", "", "pods", "*", "assisted-installer"),
     ("get", "", "pods/log", "*", "assisted-installer"),

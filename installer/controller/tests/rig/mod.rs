@@ -15,7 +15,10 @@ use simulator::{ApiServer, Cluster, Fault, FaultProxy, NodeState, PATIENCE, Shar
 use std::{
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -300,6 +303,44 @@ impl Rig {
         self.proxy.set_faults(
             move |m, path, _| if m == method && path.contains(part) { Fault::Status(status) } else { Fault::Pass },
         );
+    }
+
+    /// The first `count` calls of the API of this method, with `part` in their path, fail.
+    pub(crate) fn fail_some(&self, count: u32, method: &'static str, part: &'static str, status: u16) {
+        let left = AtomicU32::new(count);
+        self.proxy.set_faults(move |m, path, _| {
+            let fails = m == method
+                && path.contains(part)
+                && left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            if fails { Fault::Status(status) } else { Fault::Pass }
+        });
+    }
+
+    /// Paths and bodies that the controller sent to the API by this method, with `part` in the path, in order.
+    pub(crate) fn calls(&self, method: &str, part: &str) -> Vec<(String, Value)> {
+        let calls = self.proxy.requests().into_iter().filter(|call| call.method == method);
+        calls
+            .map(|call| (call.target.split('?').next().unwrap().to_owned(), call.body))
+            .filter(|(path, _)| path.contains(part))
+            .map(|(path, body)| (path, serde_json::from_slice(&body).unwrap_or_default()))
+            .collect()
+    }
+
+    /// Whether the controller has said that it is ready.
+    pub(crate) fn is_announced(&self) -> bool {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/events/AssistedControllerIsReady");
+        self.cluster.client().find(&path).unwrap().is_some()
+    }
+
+    /// How often the controller has asked the service for the cluster.
+    pub(crate) fn asked(&self) -> usize {
+        self.sent("GET", &format!("/clusters/{CLUSTER}")).len()
+    }
+
+    /// Waits until it has asked so many more times: so long, at least, it had to do what it was going to.
+    pub(crate) fn looks(&self, count: usize) {
+        let before = self.asked();
+        self.until("looks at the cluster", |rig| rig.asked() >= before + count);
     }
 }
 
