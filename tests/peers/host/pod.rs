@@ -3,7 +3,7 @@
 use crate::net::Namespace;
 use std::{
     fs,
-    path::Path,
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
 };
 use tempfile::TempDir;
@@ -40,7 +40,6 @@ impl Pod {
             fs::write(at("serviceaccount").join(file), text).unwrap();
         }
         fs::write(at("token"), TOKEN).unwrap();
-        // The layer of its files must not be one itself.
         fs::create_dir(at("scratch")).unwrap();
         let (host, port) = url.trim_start_matches("https://").split_once(':').unwrap();
         let mut command = Command::new("ip");
@@ -81,8 +80,8 @@ impl Pod {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    fn log(&self) -> std::path::PathBuf {
-        Path::new(self.directory.path()).join("log")
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
     }
 }
 
