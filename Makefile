@@ -81,7 +81,7 @@ test: setup
 	LANDFALL_BIN=$(BINARY) .ci/test-all
 
 # They wait for one another more than they compute, so all run at once; what the report says of each comes once more at the end.
-peers-check: setup
+peers-check: setup kubernetes
 	@[ -d "$(LANDFALL_PEERS)" ] || { echo "peers-check: LANDFALL_PEERS=DIR must name the folder with the real programs" >&2; exit 2; }
 	rm -f $(CARGO_TARGET_DIR)/tmp/peers.tsv
 	status=0; LANDFALL_PEERS='$(LANDFALL_PEERS)' cargo test --workspace --test peers -- --nocapture --test-threads 32 || status=$$?; \

@@ -1,6 +1,7 @@
 //! Hosts: namespaces of network, mounts, processes and names, in which a loop device is /dev/vda and this machine's disk does
 //! not exist.
 
+pub(crate) mod pod;
 pub(crate) mod sys_tree;
 
 use crate::{

@@ -3,6 +3,7 @@
 mod butane;
 mod checks;
 mod control_plane;
+mod controller;
 mod host;
 mod ignition_disks;
 mod logs;

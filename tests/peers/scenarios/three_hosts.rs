@@ -8,7 +8,7 @@ use crate::{
 };
 use std::sync::Mutex;
 
-const NAMES: &[(&str, &str)] = &[
+pub(super) const NAMES: &[(&str, &str)] = &[
     ("quay.io", "192.0.2.80"),
     ("api.ha3.example.com", "192.168.131.100"),
     ("api-int.ha3.example.com", "192.168.131.100"),
@@ -26,7 +26,8 @@ pub(super) fn three_hosts_cluster() -> Value {
     body
 }
 
-fn node(host: &Value) -> Node {
+/// Name and address, by its inventory.
+pub(super) fn node(host: &Value) -> Node {
     let inventory: Value = serde_json::from_str(host["inventory"].as_str().unwrap()).unwrap();
     let interfaces = inventory["interfaces"].as_array().unwrap();
     let ens3 = interfaces.iter().find(|interface| interface["name"] == "ens3").unwrap();
@@ -42,19 +43,20 @@ fn start_controller(api: &Api, env: &str, controller: &Host) {
     control_plane::begin(controller);
 }
 
+pub(super) fn has_rebooted(host: &Value) -> bool {
+    ["Rebooting", "Configuring", "Joined", "Done"]
+        .contains(&host["progress"]["current_stage"].as_str().unwrap_or_default())
+}
+
 /// Waits until all reboot, and then until the cluster is installed. A host that reboots becomes a node of the control plane, unless
 /// it is the bootstrap. It must not be a node before: the controller would report it as joined, and it would never be told to install.
 fn await_installed(api: &Api, cluster: &str, env: &str, nodes: &Mutex<Vec<Node>>, controller: &Host) {
     let path = format!("/infra-envs/{env}/hosts");
-    let beyond = |host: &Value| {
-        ["Rebooting", "Configuring", "Joined", "Done"]
-            .contains(&host["progress"]["current_stage"].as_str().unwrap_or_default())
-    };
     api.await_state("all hosts reboot", &path, PATIENCE, |hosts| {
         let hosts = hosts.as_array().unwrap();
         for host in hosts {
             assert!(host["status"] != "error", "{} {}", host["status_info"], host["progress"]);
-            if beyond(host) {
+            if has_rebooted(host) {
                 let (node, mut nodes) = (node(host), nodes.lock().unwrap());
                 control_plane::rebooted(controller, &node.0);
                 if host["bootstrap"] != true && !nodes.contains(&node) {
@@ -62,7 +64,7 @@ fn await_installed(api: &Api, cluster: &str, env: &str, nodes: &Mutex<Vec<Node>>
                 }
             }
         }
-        hosts.iter().all(beyond)
+        hosts.iter().all(has_rebooted)
     });
     api.await_state("the cluster is installed", &format!("/clusters/{cluster}"), PATIENCE, |cluster| {
         assert!(cluster["status"] != "error", "{}", cluster["status_info"]);

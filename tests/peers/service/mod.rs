@@ -11,6 +11,7 @@ use std::{
     fs::{self, File},
     net::SocketAddr,
     os::unix::fs::PermissionsExt,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -202,6 +203,11 @@ impl RealService {
     /// What another service can go on with once this one has ended.
     pub(crate) fn store(&self) -> Arc<Store> {
         self.store.clone()
+    }
+
+    /// Where it keeps a file of a cluster.
+    pub(crate) fn file(&self, cluster: &str, name: &str) -> PathBuf {
+        self.store.directory.path().join("files").join(cluster).join(name)
     }
 
     pub(crate) fn log(&self) -> String {

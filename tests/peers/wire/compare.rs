@@ -74,6 +74,20 @@ impl Comparison {
         )
     }
 
+    fn add(
+        &mut self,
+        exchange: &Exchange,
+        differences: impl IntoIterator<Item = Difference>,
+        reason: impl Fn(&Difference) -> Option<&'static str>,
+    ) {
+        for difference in differences {
+            match reason(&difference) {
+                Some(reason) => *self.named.entry(reason).or_default() += 1,
+                None => self.unnamed.push((format!("{} ({})", exchange.name, exchange.kind()), difference)),
+            }
+        }
+    }
+
     /// The first differences that nothing names.
     pub(crate) fn first_unnamed(&self) -> Vec<String> {
         let shown = |value: &Option<String>| value.as_deref().map_or("absent".to_owned(), shortened);
@@ -137,12 +151,25 @@ pub(crate) fn compare(seen: &[Exchange], direction: Direction, scenario: &[Row])
             let status = exchange.status.map_or("no answer".into(), |status| status.to_string());
             *comparison.unrecorded.entry(format!("{kind} {status}{missing}")).or_default() += 1;
         }
-        for difference in request.into_iter().flatten().chain(response.into_iter().flatten()) {
-            match allowed::reason(direction, scenario, &kind, &difference) {
-                Some(reason) => *comparison.named.entry(reason).or_default() += 1,
-                None => comparison.unnamed.push((format!("{} ({kind})", exchange.name), difference)),
-            }
-        }
+        let all = request.into_iter().flatten().chain(response.into_iter().flatten());
+        comparison.add(exchange, all, |difference| allowed::reason(direction, scenario, &kind, difference));
+    }
+    comparison
+}
+
+/// Compares the requests of one program with those of another.
+pub(crate) fn compare_requests(seen: &[Exchange], judge: &[Exchange], scenario: &[Row]) -> Comparison {
+    let mut comparison = Comparison { exchanges: seen.len(), ..Comparison::default() };
+    for exchange in seen {
+        let kind = exchange.kind();
+        let direction = Direction::OursAtTheRealService;
+        let is_named = |difference: &Difference| allowed::reason(direction, scenario, &kind, difference).is_some();
+        let Some(found) = nearest(exchange, judge, |known| known.kind() == kind, request_leaves, &is_named) else {
+            *comparison.unrecorded.entry(kind).or_default() += 1;
+            continue;
+        };
+        comparison.compared += 1;
+        comparison.add(exchange, found, |difference| allowed::reason(direction, scenario, &kind, difference));
     }
     comparison
 }

@@ -190,9 +190,9 @@ pub(crate) async fn apply_of(ctx: &Context, list: &[CustomManifest], operators: 
 /// True once none is pending.
 async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
     let Ok(operators) = ctx.service.operators_now().await.inspect_err(operators::unknown) else { return false };
-    let mut pending = false;
+    let mut pending = 0;
     for operator in operators.iter().filter(|operator| operator.operator_type == "olm" && operator.is_pending()) {
-        pending = true;
+        pending += 1;
         let version = match current(ctx, operator).await {
             Ok(Some(version)) => version,
             Ok(None) => continue,
@@ -225,9 +225,11 @@ async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
         } else {
             lock(failures).remove(&operator.name);
         }
-        operators::tell(ctx, Some(operator), &operator.name, &state).await;
+        if operators::tell(ctx, Some(operator), &operator.name, &state).await {
+            pending -= 1;
+        }
     }
-    !pending
+    pending == 0
 }
 
 /// Those that are still pending have failed; the installation has not.

@@ -1,0 +1,634 @@
+//! The real controller as judge of ours: both live the same cluster, with a real API server of Kubernetes each, and write the same. Then ours
+//! as partner of the real service.
+
+use super::{
+    control_plane::{self, Node},
+    three_hosts::{self, NAMES, has_rebooted, three_hosts_cluster},
+    *,
+};
+use crate::{
+    host::{
+        Host,
+        pod::{Plan, Pod},
+    },
+    net::Namespace,
+    service::{RealService, ServiceOptions},
+    site::{Clock, landfall},
+    wire::{Relay, compare::compare_requests},
+};
+use api::Secret;
+use installer::controller_manifests::{self, CONTROLLER, Controller, NAMESPACE, READY_EVENT};
+use simulator::{ApiServer, CertificateRequest, Cluster, FaultProxy, NodeState, Recorded};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use testkit::http::{Request, Server, reply};
+
+const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
+const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
+const VERSION: &str = "4.22.9";
+const OPERATOR: &str = "lso";
+const OPERATOR_NAMESPACE: &str = "openshift-local-storage";
+const SUBSCRIPTION: &str = "local-storage-operator";
+const CSV: &str = "local-storage-operator.v4.22.0";
+const LABELS: &str = r#"{"node.example.com/rack":"r1"}"#;
+/// Hosts: two masters, and a worker with labels and a pool.
+const COUNT: usize = 3;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn until(pod: &mut Pod, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        if let Some(status) = pod.ended() {
+            panic!("the controller ended ({status}) before {what}: {}", pod.log_end());
+        }
+        assert!(Instant::now() < end, "never came: {what}; {}", pod.log_end());
+        thread::sleep(Duration::from_millis(250));
+    }
+}
+
+fn await_end(pod: &mut Pod) {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(status) = pod.ended() {
+            assert!(status.success(), "the controller ended with {status}: {}", pod.log_end());
+            return;
+        }
+        thread::sleep(Duration::from_millis(250));
+    }
+    panic!("the controller does not end: {}", pod.log_end());
+}
+
+/// What each cluster has when its controller starts, and what the installer puts there for it.
+fn prepare(cluster: &Cluster) {
+    cluster.namespace(NAMESPACE);
+    cluster.proxy("", "", "");
+    cluster.invoker("assisted-service");
+    cluster
+        .install_config("apiVersion: v1\nnetworking:\n  serviceNetwork:\n  - 172.30.0.0/16\nplatform:\n  none: {}\n");
+    cluster.service("openshift-dns", "dns-default", "172.30.0.10");
+    let token = Secret::new(crate::host::pod::TOKEN);
+    let controller = Controller {
+        cluster_id: CLUSTER.parse().unwrap(),
+        url: "http://127.0.0.1",
+        insecure: false,
+        ca_cert: None,
+        check_cluster_version: true,
+        control_plane_count: 3,
+        must_gather_image: "",
+        image: "localhost/controller",
+        openshift_version: VERSION,
+        notify_num_reboots: false,
+        service_ips: &[],
+        token: &token,
+        approve_any: false,
+    };
+    for (_, manifest, _) in controller_manifests::manifests(&controller) {
+        let group = "/apis/rbac.authorization.k8s.io/v1";
+        let (group, plural) = match manifest["kind"].as_str().unwrap() {
+            "ClusterRole" => (group, "clusterroles"),
+            "ClusterRoleBinding" => (group, "clusterrolebindings"),
+            "Role" => (group, "roles"),
+            "RoleBinding" => (group, "rolebindings"),
+            "ServiceAccount" => ("/api/v1", "serviceaccounts"),
+            _ => continue,
+        };
+        match manifest["metadata"]["namespace"].as_str() {
+            Some(namespace) => drop(cluster.put(group, namespace, plural, &manifest)),
+            None => drop(cluster.client().put(&format!("{group}/{plural}"), &manifest).unwrap()),
+        }
+    }
+}
+
+/// The real one has more rights than ours needs.
+fn allow_everything(cluster: &Cluster) {
+    let binding = json!({
+        "metadata": {"name": "everything"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": CONTROLLER}],
+    });
+    cluster.client().put("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
+}
+
+fn start(
+    namespace: &Namespace,
+    name: &str,
+    program: &[String],
+    service: &str,
+    server: &ApiServer,
+    proxy: &FaultProxy,
+    cluster: &str,
+) -> Pod {
+    let token = server.service_account_token(NAMESPACE, CONTROLLER);
+    let kubernetes = (&*proxy.url(), proxy.ca_pem(), &*token);
+    Pod::start(namespace, name, &Plan { program, cluster, service, kubernetes })
+}
+
+fn ours() -> Vec<String> {
+    vec![landfall().display().to_string(), "controller".to_owned()]
+}
+
+fn console(cluster: &Cluster, kind: &str, message: &str) {
+    cluster.cluster_operator("console", &[(kind, "True", message)], VERSION);
+    cluster.cluster_version(&[(kind, "True", message)], VERSION, &["Console"], &["Console"]);
+}
+
+/// The service of the first scenario: as lenient as the real one, which takes all that the real controller sends.
+struct State {
+    cluster: Value,
+    operators: Vec<Value>,
+    kubeconfig: String,
+}
+
+fn host_id(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+fn name(number: usize) -> String {
+    format!("node{number}")
+}
+
+fn address(number: usize) -> String {
+    format!("192.168.126.{}", 10 + number)
+}
+
+impl State {
+    fn new(kubeconfig: String) -> Self {
+        let host = |number: usize| {
+            let is_worker = number == COUNT - 1;
+            let inventory = json!({"interfaces": [{"name": "eth0", "ipv4_addresses": [format!("{}/24", address(number))], "ipv6_addresses": []}]});
+            json!({
+                "id": host_id(number), "infra_env_id": INFRA_ENV, "cluster_id": CLUSTER, "kind": "Host", "href": "",
+                "requested_hostname": name(number), "status": "installing", "status_info": "",
+                "role": if is_worker { "worker" } else { "master" },
+                "node_labels": if is_worker { LABELS } else { "" },
+                "machine_config_pool_name": if is_worker { "infra" } else { "" },
+                "progress": {"current_stage": "Rebooting", "stage_started_at": "2026-01-01T00:00:00Z", "stage_updated_at": "2026-01-01T00:00:00Z"},
+                "inventory": inventory.to_string(),
+            })
+        };
+        let operator = |name: &str, kind: &str, namespace: &str, subscription: &str| {
+            json!({
+                "cluster_id": CLUSTER, "name": name, "operator_type": kind, "status": "", "status_info": "", "version": "",
+                "namespace": namespace, "subscription_name": subscription, "timeout_seconds": 4200,
+            })
+        };
+        Self {
+            cluster: json!({
+                "id": CLUSTER, "kind": "Cluster", "href": "", "name": "test", "base_dns_domain": "example.com",
+                "status": "installing", "status_info": "", "image_info": {}, "platform": {"type": "none"},
+                "progress": {}, "hosts": (0..COUNT).map(host).collect::<Vec<_>>(),
+            }),
+            operators: vec![
+                operator("console", "builtin", "", ""),
+                operator("cvo", "builtin", "", ""),
+                operator(OPERATOR, "olm", OPERATOR_NAMESPACE, SUBSCRIPTION),
+            ],
+            kubeconfig,
+        }
+    }
+
+    fn answer(&mut self, request: &Request) -> Vec<u8> {
+        let json = |status: &str, body: Value| reply(status, "Content-Type: application/json\r\n", body.to_string());
+        let file = |text: &str| reply("200 OK", "Content-Type: application/octet-stream\r\n", text);
+        let done = |status: &str| reply(status, "", "");
+        let path = request.path().trim_start_matches("/api/assisted-install/v2");
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let of_cluster = path.strip_prefix(&format!("/clusters/{CLUSTER}"));
+        match (request.method(), of_cluster) {
+            ("GET", Some("")) => {
+                let mut cluster = self.cluster.clone();
+                if request.target().contains("exclude-hosts=true") {
+                    cluster["hosts"] = json!([]);
+                }
+                json("200 OK", cluster)
+            }
+            ("PUT", Some("/progress")) => {
+                self.cluster["progress"]["finalizing_stage"] = body["finalizing_stage"].clone();
+                done("200 OK")
+            }
+            ("GET", Some("/monitored-operators")) => json("200 OK", self.operators.clone().into()),
+            ("PUT", Some("/monitored-operators")) => {
+                let mut all = self.operators.iter_mut();
+                let known = all.find(|operator| operator["name"] == body["name"]).expect("an operator of this cluster");
+                for member in ["status", "status_info", "version"] {
+                    if let Some(value) = body.get(member) {
+                        known[member] = value.clone();
+                    }
+                }
+                done("200 OK")
+            }
+            ("POST", Some("/uploads/ingress-cert")) => done("201 Created"),
+            ("POST", Some("/actions/complete-installation")) => json("202 Accepted", self.cluster.clone()),
+            ("GET", Some("/downloads/files")) => file("[]"),
+            ("GET", Some("/downloads/credentials")) => file(&self.kubeconfig),
+            ("POST", Some("/logs")) | ("PUT", Some("/logs-progress")) => done("204 No Content"),
+            ("PUT", None) if path.starts_with("/infra-envs/") && path.ends_with("/progress") => {
+                let mut hosts = self.cluster["hosts"].as_array_mut().unwrap().iter_mut();
+                let host = hosts.find(|host| path.contains(host["id"].as_str().unwrap())).unwrap();
+                host["progress"]["current_stage"] = body["current_stage"].clone();
+                if body["current_stage"] == "Done" {
+                    host["status"] = "installed".into();
+                }
+                done("200 OK")
+            }
+            _ => json("404 Not Found", json!({"code": 404, "message": "no such path"})),
+        }
+    }
+}
+
+/// What a controller did while its cluster lived.
+struct Seen {
+    took: Duration,
+    service: Vec<Exchange>,
+    kubernetes: Vec<Recorded>,
+    /// What is left in the cluster of its work.
+    made: Value,
+}
+
+/// A cluster lives, at the pace of real ones at the end of their installation: every step comes at its time, or when the controller has done
+/// what it waits for.
+fn live(namespace: &Namespace, who: &str, program: &[String], has_all_rights: bool) -> Seen {
+    begin("q");
+    let server = ApiServer::start().expect("kube-apiserver is built");
+    let (cluster, proxy) = (server.cluster(), server.proxy());
+    prepare(&cluster);
+    if has_all_rights {
+        allow_everything(&cluster);
+    }
+    cluster.pool("worker", false);
+    // The bootstrap host's control plane has a node before the others come.
+    let node = |name: &str, address: &str, is_ready: bool| {
+        cluster.node_joins(&NodeState { name, internal_ips: &[address], is_ready, ..NodeState::default() });
+    };
+    node("other", "192.168.126.99", true);
+    let state = Arc::new(Mutex::new(State::new(server.admin_kubeconfig())));
+    let answers = state.clone();
+    let service = Server::start(move |request| lock(&answers).answer(request));
+    let relay = Relay::start(namespace, "127.0.0.1:0".parse().unwrap(), service.address);
+    proxy.clear();
+    let begun = Instant::now();
+    let mut pod = start(
+        namespace,
+        &format!("{who}-controller"),
+        program,
+        &format!("http://{}", relay.address),
+        &server,
+        &proxy,
+        CLUSTER,
+    );
+    let not_before = |seconds: u64| {
+        println!("peers: controller: {who}: {} s, next step at {seconds} s", begun.elapsed().as_secs());
+        thread::sleep(Duration::from_secs(seconds).saturating_sub(begun.elapsed()));
+    };
+    let stage = |number: usize| {
+        lock(&state).cluster["hosts"][number]["progress"]["current_stage"].as_str().unwrap_or_default().to_owned()
+    };
+    let finalizing = || lock(&state).cluster["progress"]["finalizing_stage"].as_str().unwrap_or_default().to_owned();
+    let operator = |name: &str| {
+        let state = lock(&state);
+        let known = state.operators.iter().find(|operator| operator["name"] == name).unwrap();
+        known["status"].as_str().unwrap_or_default().to_owned()
+    };
+
+    let event = format!("/api/v1/namespaces/{NAMESPACE}/events/{READY_EVENT}");
+    until(&mut pod, "the event", || cluster.client().find(&event).unwrap().is_some());
+    not_before(10);
+    let log = format!("Pool master requested by address:\"{}:47018\" User-Agent:\"Ignition/2.14.0\"\n", address(1));
+    cluster.mcs_pod("other", &log);
+    until(&mut pod, "Configuring", || stage(1) == "Configuring");
+    not_before(20);
+    let mut requests: Vec<String> =
+        (0..COUNT).map(|number| cluster.certificate_request(&CertificateRequest::client(&name(number)))).collect();
+    until(&mut pod, "approvals of clients", || requests.iter().all(|request| cluster.is_approved(request)));
+    not_before(45);
+    (0..COUNT).for_each(|number| node(&name(number), &address(number), false));
+    for number in 0..COUNT {
+        requests.push(cluster.certificate_request(&CertificateRequest::serving(&name(number), &[&address(number)])));
+    }
+    until(&mut pod, "approvals of servers", || requests.iter().all(|request| cluster.is_approved(request)));
+    until(&mut pod, "Joined", || (0..COUNT).all(|number| stage(number) == "Joined"));
+    not_before(100);
+    (0..COUNT).for_each(|number| cluster.set_ready(&name(number), true));
+    until(&mut pod, "Done", || (0..COUNT).all(|number| stage(number) == "Done"));
+    let is_labelled =
+        || cluster.read_node(&name(COUNT - 1)).unwrap()["metadata"]["labels"]["node.example.com/rack"] == "r1";
+    until(&mut pod, "labels", is_labelled);
+    not_before(140);
+    console(&cluster, "Progressing", "on its way");
+    lock(&state).cluster["status"] = "finalizing".into();
+    until(&mut pod, "what is on its way", || operator("console") == "progressing" && operator("cvo") == "progressing");
+    not_before(180);
+    console(&cluster, "Available", "all is well");
+    until(&mut pod, "the router's stage", || finalizing() == "Adding router ca");
+    not_before(230);
+    cluster.ingress_ca(server.ca_pem());
+    cluster.subscription(OPERATOR_NAMESPACE, SUBSCRIPTION, CSV);
+    cluster.csv(OPERATOR_NAMESPACE, CSV, "Installing", "installing", "4.22.0");
+    until(&mut pod, "an operator on its way", || operator(OPERATOR) == "progressing");
+    not_before(270);
+    cluster.csv(OPERATOR_NAMESPACE, CSV, "Succeeded", "all is well", "4.22.0");
+    until(&mut pod, "completion", || {
+        service.requests().iter().any(|request| request.target().ends_with("/actions/complete-installation"))
+    });
+    not_before(310);
+    lock(&state).cluster["status"] = "installed".into();
+    await_end(&mut pod);
+    let took = begun.elapsed();
+
+    let pairs = relay.pairs().unwrap();
+    let exchanges = pairs.iter().enumerate().map(|(number, pair)| Exchange::seen(number, pair)).collect();
+    let event = cluster.client().get(&event).unwrap();
+    let event: BTreeMap<&str, &Value> =
+        ["reason", "message", "type", "count"].map(|member| (member, &event[member])).into_iter().collect();
+    let conditions = |request: &String| {
+        let request = cluster.read_certificate_request(request);
+        let conditions = request["status"]["conditions"].as_array().unwrap();
+        let conditions =
+            conditions.iter().map(|one| ["type", "status", "reason", "message"].map(|member| one[member].clone()));
+        json!(conditions.collect::<Vec<_>>())
+    };
+    let labels = |number: usize| cluster.read_node(&name(number)).unwrap()["metadata"]["labels"].clone();
+    let made = json!({
+        "event": event,
+        "requests": requests.iter().map(conditions).collect::<Vec<_>>(),
+        "labels": (0..COUNT).map(labels).collect::<Vec<_>>(),
+        "pool": cluster.read("machineconfigpools", None, "worker").unwrap()["spec"],
+    });
+    Seen { took, service: exchanges, kubernetes: proxy.requests(), made }
+}
+
+/// What is written to the service, by what it is about, in order.
+fn writes(seen: &[Exchange]) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for exchange in seen.iter().filter(|exchange| exchange.method != "GET") {
+        let mut body = exchange.request.body.clone();
+        for part in body.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten() {
+            part["bytes"] = Value::Null;
+        }
+        // Operators are reported at one path.
+        let name = body["name"].as_str().map(|name| format!(" {name}")).unwrap_or_default();
+        all.entry(format!("{} {}{name}", exchange.method, exchange.path)).or_default().push(body.to_string());
+    }
+    all
+}
+
+/// What is reported of the cluster as a whole, in order. Logs are sent by the clock, too.
+fn of_cluster(seen: &[Exchange]) -> Vec<String> {
+    let about = seen.iter().filter(|one| one.method != "GET" && one.path.starts_with("/v2/clusters/"));
+    let about = about.filter(|one| !one.is("POST", "/logs"));
+    about
+        .map(|one| {
+            format!(
+                "{}{}",
+                one.kind(),
+                one.request.body["name"].as_str().map(|name| format!(" {name}")).unwrap_or_default()
+            )
+        })
+        .collect()
+}
+
+/// What is written to the API server. Names of certificate requests are made by it.
+fn kubernetes_writes(seen: &[Recorded]) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for request in seen.iter().filter(|request| request.method != "GET") {
+        let path = request.target.split('?').next().unwrap();
+        let path: Vec<&str> =
+            path.split('/').map(|part| if part.starts_with("csr-") { "NAME" } else { part }).collect();
+        let body = match request.method.as_str() {
+            "PATCH" => String::from_utf8_lossy(&request.body).into_owned(),
+            // What is left of these in the cluster is compared.
+            _ => String::new(),
+        };
+        all.entry(format!("{} {}", request.method, path.join("/"))).or_default().push(body);
+    }
+    all
+}
+
+/// Writes to the service that may differ, by the end of their path.
+const OTHER_WRITES: &[(&str, &str)] = &[];
+
+fn assert_same_writes(what: &str, ours: &BTreeMap<String, Vec<String>>, real: &BTreeMap<String, Vec<String>>) {
+    let all: BTreeSet<&String> = ours.keys().chain(real.keys()).collect();
+    let mut wrong = String::new();
+    for key in all {
+        if ours.get(key) == real.get(key) {
+            continue;
+        }
+        match OTHER_WRITES.iter().find(|(end, _)| key.ends_with(end)) {
+            Some((_, reason)) => println!("peers: controller: {key}: not the same: {reason}"),
+            None => writeln!(wrong, "{key}:\n  ours {:#?}\n  real {:#?}", ours.get(key), real.get(key)).unwrap(),
+        }
+    }
+    assert!(wrong.is_empty(), "{what} is written differently:\n{wrong}");
+}
+
+/// Reads and writes.
+fn counts<'a>(methods: impl Iterator<Item = &'a str>) -> [usize; 2] {
+    methods.fold([0, 0], |[reads, writes], method| match method {
+        "GET" => [reads + 1, writes],
+        _ => [reads, writes + 1],
+    })
+}
+
+impl Seen {
+    fn counts(&self) -> [[usize; 2]; 2] {
+        [
+            counts(self.kubernetes.iter().map(|request| request.method.as_str())),
+            counts(self.service.iter().map(|exchange| exchange.method.as_str())),
+        ]
+    }
+
+    fn table(&self, who: &str) {
+        let minutes = self.took.as_secs_f64() / 60.0;
+        for ([reads, writes], side) in self.counts().into_iter().zip(["API server", "service"]) {
+            let rate = |count: usize| f64::from(u32::try_from(count).unwrap()) / minutes;
+            println!(
+                "peers: controller: {who:<5} {side:<10} {reads:>5} reads {:>6.1}/min {writes:>4} writes {:>5.1}/min in {minutes:.1} min",
+                rate(reads),
+                rate(writes)
+            );
+        }
+    }
+
+    /// How often what was read, for who looks for what is read too often.
+    fn reads(&self, who: &str) {
+        let mut reads: BTreeMap<String, usize> = BTreeMap::new();
+        for request in self.kubernetes.iter().filter(|request| request.method == "GET") {
+            let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+            let watch = if query.contains("watch=") { " watch" } else { "" };
+            *reads.entry(format!("{path}{watch}")).or_default() += 1;
+        }
+        for exchange in self.service.iter().filter(|exchange| exchange.method == "GET") {
+            *reads.entry(format!("service: {}", exchange.kind())).or_default() += 1;
+        }
+        for (what, count) in reads {
+            println!("peers: controller: {who:<5} {count:>4} x {what}");
+        }
+    }
+}
+
+#[test]
+fn ours_writes_what_the_real_one_writes() {
+    scenario("q: both controllers, the same cluster", &["assisted-installer-controller"], NAMES, |peers, site| {
+        let real = vec![peers.program("assisted-installer-controller").display().to_string()];
+        let namespace = &site.server.namespace;
+        // Both at once, with an API server each: their pauses are real.
+        let (ours, real) = thread::scope(|scope| {
+            let ours = scope.spawn(|| namespace.enter(|| live(namespace, "ours", &ours(), false)));
+            let real = namespace.enter(|| live(namespace, "real", &real, true));
+            (ours.join(), real)
+        });
+        let ours = ours.unwrap_or_else(|panic| resume_unwind(panic));
+        for (seen, who) in [(&ours, "ours"), (&real, "real")] {
+            seen.reads(who);
+        }
+        for (seen, who) in [(&ours, "ours"), (&real, "real")] {
+            seen.table(who);
+        }
+        assert_eq!(ours.made, real.made);
+        assert_eq!(of_cluster(&ours.service), of_cluster(&real.service));
+        assert_same_writes("the service", &writes(&ours.service), &writes(&real.service));
+        assert_same_writes(
+            "the API server",
+            &kubernetes_writes(&ours.kubernetes),
+            &kubernetes_writes(&real.kubernetes),
+        );
+        let comparison = compare_requests(&ours.service, &real.service, &[]);
+        let unnamed = comparison.first_unnamed();
+        assert!(unnamed.is_empty(), "requests of ours differ from the real one's:\n  {}", unnamed.join("\n  "));
+        for (ours, real) in ours.counts().into_iter().zip(real.counts()) {
+            assert!(ours[0] < real[0] && ours[1] <= real[1], "ours {ours:?}, the real one {real:?}");
+        }
+        comparison.summary()
+    });
+}
+
+/// What the operator of the second scenario is configured by.
+const VOLUME_SETS: &str =
+    "/apis/local.storage.openshift.io/v1alpha1/namespaces/openshift-local-storage/localvolumesets";
+
+fn declare_volume_sets(cluster: &Cluster) {
+    let names = json!({"plural": "localvolumesets", "singular": "localvolumeset", "kind": "LocalVolumeSet"});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "metadata": {"name": "localvolumesets.local.storage.openshift.io"},
+        "spec": {
+            "group": "local.storage.openshift.io", "scope": "Namespaced", "names": names,
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    cluster.client().create(definitions, &definition).unwrap();
+}
+
+/// Plays the nodes and operators of a cluster, from hosts that are being installed until the service calls it installed and the controller
+/// ends. Masters that have rebooted are named to the bootstrap host.
+fn play_nodes(
+    service: &RealService,
+    cluster_id: &str,
+    env: &str,
+    site: (&Namespace, &str),
+    masters: &Mutex<Vec<Node>>,
+) {
+    begin("r");
+    let ((namespace, url), api) = (site, &service.api);
+    let server = ApiServer::start().expect("kube-apiserver is built");
+    let (cluster, proxy) = (server.cluster(), server.proxy());
+    prepare(&cluster);
+    declare_volume_sets(&cluster);
+    let mut pod = start(namespace, "controller", &ours(), url, &server, &proxy, cluster_id);
+    let hosts = || {
+        let hosts = api.get(&format!("/infra-envs/{env}/hosts")).as_array().unwrap().clone();
+        for host in &hosts {
+            assert!(host["status"] != "error", "{} {}", host["status_info"], host["progress"]);
+        }
+        hosts
+    };
+    let mut requests = BTreeMap::new();
+    until(&mut pod, "all hosts have rebooted", || {
+        let hosts = hosts();
+        for host in hosts.iter().filter(|host| has_rebooted(host)) {
+            let host_node = three_hosts::node(host);
+            let request = CertificateRequest::client(&host_node.0);
+            requests.entry(host_node.0.clone()).or_insert_with(|| cluster.certificate_request(&request));
+            let mut masters = lock(masters);
+            if host["bootstrap"] != true && !masters.contains(&host_node) {
+                masters.push(host_node);
+            }
+        }
+        hosts.iter().all(has_rebooted)
+    });
+    until(&mut pod, "approvals of clients", || requests.values().all(|request| cluster.is_approved(request)));
+    let all_at = |stage: &str| hosts().iter().all(|host| host["progress"]["current_stage"] == stage);
+    let nodes: Vec<Node> = hosts().iter().map(three_hosts::node).collect();
+    for (name, address) in &nodes {
+        cluster.node_joins(&NodeState { name, internal_ips: &[address], ..NodeState::default() });
+    }
+    until(&mut pod, "Joined", || all_at("Joined"));
+    nodes.iter().for_each(|(name, _)| cluster.set_ready(name, true));
+    until(&mut pod, "Done", || all_at("Done"));
+
+    let path = format!("/clusters/{cluster_id}");
+    let is_at = |stage: &str| api.get(&path)["progress"]["finalizing_stage"] == stage;
+    let operators = || api.get(&format!("{path}/monitored-operators")).as_array().unwrap().clone();
+    let has = |name: &str, info: &str| operators().iter().any(|one| one["name"] == name && one["status_info"] == info);
+    until(&mut pod, "finalizing", || is_at("Waiting for cluster operators"));
+    console(&cluster, "Progressing", "on its way");
+    until(&mut pod, "what is on its way", || has("console", "on its way") && has("cvo", "on its way"));
+    // Manifests of operators are applied with it.
+    fs::write(service.file(cluster_id, "kubeconfig-noingress"), server.admin_kubeconfig()).unwrap();
+    console(&cluster, "Available", "all is well");
+    until(&mut pod, "the router's stage", || is_at("Adding router ca"));
+    cluster.ingress_ca(server.ca_pem());
+    cluster.subscription(OPERATOR_NAMESPACE, SUBSCRIPTION, CSV);
+    cluster.csv(OPERATOR_NAMESPACE, CSV, "Installing", "installing", VERSION);
+    until(&mut pod, "an operator on its way", || has(OPERATOR, "installing"));
+    assert_eq!(cluster.client().list(VOLUME_SETS).unwrap().len(), 1, "the service's manifests are applied");
+    cluster.csv(OPERATOR_NAMESPACE, CSV, "Succeeded", "all is well", VERSION);
+    until(&mut pod, "the cluster is installed", || {
+        let cluster = api.get(&path);
+        assert!(cluster["status"] != "error", "{}", cluster["status_info"]);
+        cluster["status"] == "installed"
+    });
+    await_end(&mut pod);
+}
+
+#[test]
+fn ours_finishes_a_cluster_of_the_real_service() {
+    scenario("r: three hosts and our controller at the real service", &["assisted-service"], NAMES, |peers, site| {
+        let environment = [("CHECK_CLUSTER_VERSION", "true".to_owned())];
+        let options = ServiceOptions { environment: &environment, ..ServiceOptions::default() };
+        let mut service = site.real_service(peers, options);
+        let mut body = three_hosts_cluster();
+        body["olm_operators"] = json!([{"name": OPERATOR}]);
+        let (cluster, env) = create(&service.api, body);
+        let masters = control_plane::play(site);
+        let hosts: Vec<(Host, Clock)> = [0, 2, 3].map(|number| site.our_host(number, &env, &site.url(), &[])).into();
+        let ids = await_known(&service.api, &env, 3);
+        service.replace_dummies(&cluster);
+        install(&service.api, &cluster, &env, &ids);
+        let (namespace, url) = (&site.server.namespace, site.url());
+        namespace.enter(|| play_nodes(&service, &cluster, &env, (namespace, &url), &masters));
+        drop(hosts);
+        for file in ["downloads/credentials?file_name=kubeconfig", "logs?logs_type=controller"] {
+            let (status, answer) = service.api.file(&format!("/clusters/{cluster}/{file}"));
+            assert_eq!(status, 200, "{file}: {}", String::from_utf8_lossy(&answer));
+        }
+        let last = service.api.get(&format!("/clusters/{cluster}"));
+        assert_eq!(last["status_info"], "Cluster is installed");
+        assert_eq!(last["progress"]["finalizing_stage"], "Done");
+        assert_eq!(last["logs_info"], "completed");
+        for exchange in exchanges(site) {
+            assert!(exchange.status.is_none_or(|status| status < 400), "{exchange:#?}");
+        }
+        let checks = Row("poll", "step install.args[].check_cvo", "this service waits for the cluster's version");
+        assert_as_recorded_but(site, Direction::OursAtTheRealService, &[checks]).summary()
+    });
+}
