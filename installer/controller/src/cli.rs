@@ -74,7 +74,7 @@ impl Controller {
             surroundings.login = Login::Kubeconfig(path);
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let code = runtime.block_on(async {
             let end = End::default();
             let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
             let stop = end.clone();
@@ -97,6 +97,9 @@ impl Controller {
                     Ok(ExitCode::from(code))
                 }
             }
-        })
+        });
+        // A call that the service does not answer must not keep this process.
+        runtime.shutdown_background();
+        code
     }
 }

@@ -248,7 +248,9 @@ impl Rig {
         let ended = end.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(controller::run(config, surroundings, ended))
+            let result = runtime.block_on(controller::run(config, surroundings, ended));
+            runtime.shutdown_background();
+            result
         });
         Running { end, thread: Some(thread) }
     }
