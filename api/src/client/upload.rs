@@ -32,10 +32,14 @@ impl Client {
         self.upload(&target.with("logs_type", "host"), "logs.tar.gz", open)
     }
 
-    /// Uploads the logs of the controller in the cluster.
-    pub fn upload_controller_logs(&self, id: ClusterId, archive: &[u8]) -> Result<(), ClientError> {
+    /// Uploads the logs of the controller in the cluster. Each attempt clones the archive: one that may be large is shared.
+    pub fn upload_controller_logs(
+        &self,
+        id: ClusterId,
+        archive: impl AsRef<[u8]> + Clone + 'static,
+    ) -> Result<(), ClientError> {
         let target = UPLOAD_LOGS.at(&[&id]).with("logs_type", "controller");
-        self.upload(&target, "controller_logs.tar.gz", || Ok(Cursor::new(archive.to_vec())))
+        self.upload(&target, "controller_logs.tar.gz", || Ok(Cursor::new(archive.clone())))
     }
 
     fn upload<R: Read + 'static>(

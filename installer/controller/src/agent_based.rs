@@ -3,9 +3,10 @@
 use crate::{
     Context,
     clock::{Look, until},
-    cluster::objects::{self, CLUSTER_VERSION, CONFIG_MAP, CSV, SUBSCRIPTION, text},
+    cluster::objects::{self, CLUSTER_VERSION, CONFIG_MAP},
     finalize,
     manifests::CustomManifest,
+    service::MonitoredOperator,
     taint,
 };
 use serde::Deserialize;
@@ -46,70 +47,89 @@ pub(crate) async fn wait(ctx: &Context, untaints: bool, expected: u32) {
     let _ = until(&ctx.clock, &ctx.end, INTERVAL, None, look).await;
 }
 
-/// An operator's part of the ConfigMap.
+/// How the installer describes an operator in the ConfigMap.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Operator {
+struct Metadata {
     namespace: String,
     subscription_name: String,
     #[serde(default)]
     manifests: Vec<String>,
 }
 
-/// Applies the manifests that the installer left in the cluster, each once its operator is there.
-pub(crate) async fn apply_manifests(ctx: &Context) {
-    let look = || async { Look::from(try_to_apply(ctx).await) };
+/// How far the manifests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manifests {
+    /// Nothing is left to apply.
+    Applied,
+    Left,
+    /// No operator was chosen, or the installer has not come to them.
+    Absent,
+}
+
+/// Applies the manifests that the installer left in the cluster, each once its operator is there. Where there are none, it ends as soon as
+/// `none_will_come`.
+pub(crate) async fn apply_manifests(ctx: &Context, none_will_come: impl Fn() -> bool) {
+    let look = || async {
+        match try_to_apply(ctx).await {
+            Manifests::Applied => Look::Done,
+            Manifests::Left => Look::Again,
+            Manifests::Absent => Look::from(none_will_come()),
+        }
+    };
     let _ = until(&ctx.clock, &ctx.end, finalize::INTERVAL, None, look).await;
 }
 
-/// True once nothing is left to apply.
-async fn try_to_apply(ctx: &Context) -> bool {
-    let map = match ctx.cluster.read(CONFIG_MAP, Some(&ctx.config.namespace), MANIFESTS).await {
-        Ok(map) => map,
+async fn try_to_apply(ctx: &Context) -> Manifests {
+    let map = match ctx.cluster.get(CONFIG_MAP, Some(&ctx.config.namespace), MANIFESTS).await {
+        Ok(Some(map)) => map,
+        Ok(None) => return Manifests::Absent,
         Err(error) => {
-            tracing::debug!(error = &error as &dyn std::error::Error, "no manifests of operators");
-            return matches!(error.status(), Some(401 | 403));
+            tracing::warn!(error = &error as &dyn std::error::Error, "the operators' manifests can't be read");
+            // This controller's rights will not change.
+            let is_refused = matches!(error.status(), Some(401 | 403));
+            return if is_refused { Manifests::Applied } else { Manifests::Left };
         }
     };
     let data = map.data.get("data").and_then(|data| data.as_object()).cloned().unwrap_or_default();
-    let mut all = true;
-    for (key, text) in &data {
-        let Some(name) = key.strip_suffix(".metadata.yaml") else { continue };
-        let operator = match serde_norway::from_str::<Operator>(text.as_str().unwrap_or_default()) {
-            Ok(operator) => operator,
-            Err(error) => {
-                tracing::warn!(operator = name, %error, "its manifests can't be applied: the metadata is not what the installer writes");
-                continue;
-            }
-        };
-        let contents = operator.manifests.iter().map(|key| data.get(key).and_then(|content| content.as_str()));
-        let Some(contents) = contents.collect::<Option<Vec<_>>>() else {
-            tracing::warn!(operator = name, "a manifest that its metadata names is not there yet");
-            all = false;
-            continue;
-        };
-        if !is_there(ctx, &operator).await {
-            all = false;
-            continue;
-        }
-        let manifest = |content: &str| CustomManifest { name: name.to_owned(), content: content.to_owned() };
-        let list: Vec<_> = contents.into_iter().map(manifest).collect();
-        all &= finalize::apply_of(ctx, &list, &HashSet::from([name])).await;
+    let operators: Vec<_> = data.iter().filter_map(|(key, text)| operator(key, text)).collect();
+    if operators.is_empty() {
+        return Manifests::Applied;
     }
-    all
+    // At once: later the service is gone.
+    if let Err(error) = ctx.admin.cluster().await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "no administrator's access yet");
+        return Manifests::Left;
+    }
+    let mut all = true;
+    for (known, keys) in operators {
+        let contents = keys.iter().map(|key| data.get(key).and_then(|content| content.as_str()));
+        let Some(contents) = contents.collect::<Option<Vec<_>>>() else {
+            tracing::warn!(operator = known.name, "a manifest that its metadata names is not there yet");
+            all = false;
+            continue;
+        };
+        let manifest = |content: &str| CustomManifest { name: known.name.clone(), content: content.to_owned() };
+        let list: Vec<_> = contents.into_iter().map(manifest).collect();
+        all &= finalize::are_initialized(ctx, std::slice::from_ref(&known)).await
+            && finalize::apply_of(ctx, &list, &HashSet::from([known.name.as_str()])).await;
+    }
+    if all { Manifests::Applied } else { Manifests::Left }
 }
 
-async fn is_there(ctx: &Context, operator: &Operator) -> bool {
-    let there = async {
-        let subscription =
-            ctx.cluster.read(SUBSCRIPTION, Some(&operator.namespace), &operator.subscription_name).await?;
-        match text(&subscription, "/status/currentCSV") {
-            "" => Ok(false),
-            csv => ctx.cluster.get(CSV, Some(&operator.namespace), csv).await.map(|csv| csv.is_some()),
-        }
+/// An operator and the keys of its manifests, by an entry of the ConfigMap that describes one.
+fn operator(key: &str, text: &serde_json::Value) -> Option<(MonitoredOperator, Vec<String>)> {
+    let name = key.strip_suffix(".metadata.yaml")?;
+    let metadata = serde_norway::from_str::<Metadata>(text.as_str().unwrap_or_default());
+    let metadata = metadata.inspect_err(|error| {
+        tracing::warn!(operator = name, %error, "its manifests can't be applied: the metadata is not what the installer writes");
+    });
+    let metadata = metadata.ok()?;
+    let known = MonitoredOperator {
+        name: name.to_owned(),
+        namespace: Some(metadata.namespace),
+        subscription_name: Some(metadata.subscription_name),
+        ..MonitoredOperator::default()
     };
-    there.await.unwrap_or_else(|error: crate::cluster::CallError| {
-        tracing::info!(error = &error as &dyn std::error::Error, "an operator can't be read");
-        false
-    })
+    Some((known, metadata.manifests))
 }

@@ -55,9 +55,15 @@ impl Default for End {
 }
 
 impl End {
-    /// The first reason counts.
+    /// The first reason counts, unless the process is then asked to end: what is left after the end of the work is another run's, too.
     pub fn set(&self, reason: Reason) {
-        self.0.send_if_modified(|now| now.is_none() && now.replace(reason).is_none());
+        self.0.send_if_modified(|now| {
+            let counts = now.is_none() || (*now, reason) == (Some(Reason::Finished), Reason::Stopped);
+            if counts {
+                *now = Some(reason);
+            }
+            counts
+        });
     }
 
     pub fn reason(&self) -> Option<Reason> {
@@ -72,6 +78,11 @@ impl End {
     pub async fn wait(&self) {
         // The sender lives as long as this.
         let _ = self.0.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Returns once the process is asked to end.
+    pub async fn stopped(&self) {
+        let _ = self.0.subscribe().wait_for(|reason| *reason == Some(Reason::Stopped)).await;
     }
 }
 
@@ -191,7 +202,8 @@ mod tests {
         assert!((2..=3).contains(&looks.replace(0)), "at the start, perhaps after half a minute, and at the end");
         end.set(Reason::Finished);
         end.set(Reason::Stopped);
-        assert_eq!(end.reason(), Some(Reason::Finished));
+        end.set(Reason::Finished);
+        assert_eq!(end.reason(), Some(Reason::Stopped));
         assert_eq!(until(&clock, &end, Duration::from_secs(30), None, || look(1)).await, Ok(()));
         assert_eq!(until(&clock, &end, Duration::from_secs(30), None, || look(9)).await, Err(Ended::Cancelled));
         assert_eq!(Ended::Deadline.to_string(), "context deadline exceeded");

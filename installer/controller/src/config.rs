@@ -145,8 +145,8 @@ impl MustGatherImages {
         }
     }
 
-    /// Those to run: of the release where the installation failed, and of each operator that failed and has one. An empty name stands for
-    /// the release's own, which the cluster knows.
+    /// Those to run: of the release where the installation failed, and of each operator that failed and has one. An empty name, also where
+    /// there is none for the release, stands for the release's own, which the cluster knows.
     pub fn choose(&self, has_failed: bool, operators: &[String]) -> Vec<String> {
         let images = match self {
             Self::Release => return vec![String::new()],
@@ -154,7 +154,8 @@ impl MustGatherImages {
             Self::ByOperator(images) => images,
         };
         let release = has_failed.then(|| images.get(RELEASE).cloned().unwrap_or_default());
-        release.into_iter().chain(operators.iter().filter_map(|name| images.get(name).cloned())).collect()
+        let of_operators = operators.iter().filter_map(|name| images.get(name)).filter(|image| !image.is_empty());
+        release.into_iter().chain(of_operators.cloned()).collect()
     }
 }
 

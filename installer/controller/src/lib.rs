@@ -47,6 +47,7 @@ use kube::core::DynamicObject;
 use reboots::Reboots;
 use service::Service;
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -153,7 +154,8 @@ pub async fn run(config: Config, surroundings: Surroundings, end: End) -> anyhow
         false => Cluster::new(surroundings.login.config(&proxies).await?, surroundings.deadline)?,
     };
     let mode = Mode::new(&invoker(&cluster, &clock, &end).await, config.is_single_node());
-    let service = Service::new(&config, proxies.clone(), surroundings.retry, surroundings.speed)?;
+    let pace = (surroundings.retry, surroundings.speed);
+    let service = Service::new(&config, proxies.clone(), pace, end.clone(), mode.has_service())?;
     let given = (mode == Mode::AgentBasedSingleNode).then(|| surroundings.bootstrap_kubeconfig.clone());
     let ctx = Context {
         follow: Follow::new(service.clone()),
@@ -200,17 +202,20 @@ async fn with_service(ctx: &Context) -> anyhow::Result<()> {
     }
     ctx.end.set(Reason::Finished);
     join(tasks).await;
-    if ctx.end.reason() == Some(Reason::Stopped) {
-        return Ok(());
-    }
-    if status.is_some() {
-        let over = End::default();
-        tokio::select! {
-            () = logs::finally(ctx, &over) => {}
-            () = async { logs::probe_router(ctx, &ctx.config).await; std::future::pending().await } => {}
+    let rest = async {
+        if status.is_some() {
+            tokio::select! {
+                () = logs::finally(ctx) => {}
+                () = async { logs::probe_router(ctx, &ctx.config).await; std::future::pending().await } => {}
+            }
         }
+        ctx.reboots.finish().await;
+    };
+    tokio::select! {
+        biased;
+        () = ctx.end.stopped() => {}
+        () = rest => {}
     }
-    ctx.reboots.finish().await;
     Ok(())
 }
 
@@ -227,7 +232,7 @@ async fn agent_based(ctx: &Context) -> anyhow::Result<()> {
     let untaints = taint::is_wanted(ctx, &platform, true, snapshot.as_deref()).await;
     let mut tasks = common(ctx, &platform, snapshot.as_deref()).await;
     tasks.push(dns);
-    tasks.push(spawn(ctx, |ctx| async move { agent_based::apply_manifests(&ctx).await }));
+    tasks.push(spawn(ctx, |ctx| async move { agent_based::apply_manifests(&ctx, || false).await }));
     tasks.push(spawn(ctx, |ctx| async move { logs::periodically(&ctx).await }));
     if platform == "baremetal" && snapshot.is_some() {
         tasks.push(spawn(ctx, |ctx| async move { bare_metal::run(&ctx).await }));
@@ -236,18 +241,22 @@ async fn agent_based(ctx: &Context) -> anyhow::Result<()> {
     tasks.push(spawn(ctx, |ctx| async move { drop(ctx.follow.run(&ctx.clock, &ctx.end).await) }));
     agent_based::wait(ctx, untaints, ctx.config.control_plane_count).await;
     ctx.end.set(Reason::Finished);
+    // The service is gone: boots that are not counted yet are of no use.
     join(tasks).await;
-    ctx.reboots.finish().await;
     Ok(())
 }
 
 async fn agent_based_single_node(ctx: &Context) -> anyhow::Result<()> {
     tracing::warn!("the service ran on this node, and is gone: only manifests of operators are left to apply");
     let dns = spawn(ctx, |ctx| async move { dns::run(&ctx).await });
-    // Both: a cluster that is available may still lack its operators' manifests. Where none come, nothing is waited for.
-    agent_based::wait(ctx, false, 0).await;
+    // Both: a cluster that is available may still lack its operators' manifests, and they may be what it waits for.
+    let is_available = Cell::new(false);
+    let available = async {
+        agent_based::wait(ctx, false, 0).await;
+        is_available.set(true);
+    };
+    tokio::join!(available, agent_based::apply_manifests(ctx, || is_available.get()));
     ctx.end.set(Reason::Finished);
-    agent_based::apply_manifests(ctx).await;
     join(vec![dns]).await;
     Ok(())
 }

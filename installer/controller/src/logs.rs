@@ -5,7 +5,7 @@ use crate::{
     clock::{End, Look, until},
     cluster::objects::{self, POD, text},
     config::Config,
-    must_gather,
+    must_gather::{self, Gathered},
 };
 use api::LogsState;
 use flate2::{Compression, write::GzEncoder};
@@ -14,6 +14,7 @@ use std::{
     path::Path,
     time::Duration,
 };
+use tokio::sync::Mutex;
 
 /// Where this program's own log is, beside standard output.
 pub(crate) const OWN_LOG: &str = "/tmp/controller_logs.log";
@@ -37,25 +38,27 @@ pub(crate) async fn periodically(ctx: &Context) {
             () = ctx.clock.sleep(INTERVAL) => {}
             () = ctx.end.wait() => return,
         }
-        if let Err(error) = upload(ctx, None).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the log was not sent");
+        if let Err(error) = upload(ctx, &Gathered::default()).await {
+            tracing::warn!("the log was not sent: {error:#}");
         }
     }
 }
 
-/// Sends everything, and tells the service when that begins and ends. `end` ends it early.
-pub(crate) async fn finally(ctx: &Context, end: &End) {
+/// Sends everything, and tells the service when that begins and ends.
+pub(crate) async fn finally(ctx: &Context) {
     state(ctx, LogsState::Requested).await;
+    let gathered = Mutex::new(Gathered::default());
     let look = || async {
-        match summary(ctx).await {
+        match summary(ctx, &mut *gathered.lock().await).await {
             Ok(()) => Look::Done,
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "not all logs were sent");
+                tracing::warn!("not all logs were sent: {error:#}");
                 Look::Again
             }
         }
     };
-    let sent = until(&ctx.clock, end, FINAL_INTERVAL, Some(FINAL_LIMIT), look).await;
+    // The work has ended: this is what comes after.
+    let sent = until(&ctx.clock, &End::default(), FINAL_INTERVAL, Some(FINAL_LIMIT), look).await;
     if let Err(why) = sent {
         tracing::warn!(%why, "gave up sending logs");
     }
@@ -68,18 +71,24 @@ async fn state(ctx: &Context, state: LogsState) {
     }
 }
 
-async fn summary(ctx: &Context) -> anyhow::Result<()> {
+/// One try. What was gathered is kept for the next, which gathers what is missing.
+async fn summary(ctx: &Context, gathered: &mut Gathered) -> anyhow::Result<()> {
     let operators = ctx.faults.operators();
     if !ctx.faults.has_failed() && operators.is_empty() {
-        return Ok(upload(ctx, None).await?);
+        return upload(ctx, gathered).await;
     }
-    log_name_servers();
-    // What follows may take long, or fail.
-    upload(ctx, None).await?;
     let images = ctx.config.must_gather.choose(ctx.faults.has_failed(), &operators);
-    let gathered = must_gather::gather(ctx, &images).await;
-    upload(ctx, gathered.as_deref().ok()).await?;
-    gathered.map(drop)
+    let mut result = Ok(());
+    if gathered.lacks(&images) {
+        log_name_servers();
+        // What follows may take long, or fail.
+        if let Err(error) = upload(ctx, gathered).await {
+            tracing::warn!("the log was not sent: {error:#}");
+        }
+        result = must_gather::gather(ctx, &images, gathered).await;
+    }
+    upload(ctx, gathered).await?;
+    result
 }
 
 fn log_name_servers() {
@@ -91,11 +100,12 @@ fn log_name_servers() {
     }
 }
 
-async fn upload(ctx: &Context, gathered: Option<&[u8]>) -> Result<(), crate::service::ServiceError> {
+async fn upload(ctx: &Context, gathered: &Gathered) -> anyhow::Result<()> {
     let log = own_log(ctx).await;
-    let members = gathered.map(|gathered| (GATHERED_MEMBER, gathered));
-    let archive = archive(members.into_iter().chain([(LOG_MEMBER, log.as_slice())]));
-    ctx.service.upload_logs(archive.unwrap_or_else(|error| error.to_string().into_bytes())).await
+    let gathered = gathered.archive()?;
+    let members = gathered.as_deref().map(|gathered| (GATHERED_MEMBER, gathered));
+    let archive = archive(members.into_iter().chain([(LOG_MEMBER, log.as_slice())]))?;
+    Ok(ctx.service.upload_logs(archive).await?)
 }
 
 /// By the API server, else by this container's disk. Something is always sent.
@@ -126,7 +136,8 @@ fn read_end(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 
 /// A tar.gz with these files.
 pub(crate) fn archive<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> io::Result<Vec<u8>> {
-    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+    // Most of a large one is compressed already.
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (name, bytes) in members {
         let mut header = tar::Header::new_gnu();
         header.set_mode(0o644);
@@ -152,5 +163,37 @@ pub(crate) async fn probe_router(ctx: &Context, config: &Config) {
             tracing::info!(url, answer = answer.unwrap_or_default(), "router");
         }
         ctx.clock.sleep(FINAL_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may fail anywhere
+    use super::*;
+
+    #[test]
+    fn an_archive_has_its_members_in_order() {
+        let members: [(&str, &[u8]); 3] = [(GATHERED_MEMBER, b"\x1f\x8b"), (LOG_MEMBER, b"a line\n"), ("empty", b"")];
+        let bytes = archive(members).unwrap();
+        let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(bytes.as_slice()));
+        let mut found = Vec::new();
+        for entry in tar.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            assert_eq!(entry.header().mode().unwrap(), 0o644);
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            found.push((name, bytes));
+        }
+        assert_eq!(found, members.map(|(name, bytes)| (name.to_owned(), bytes.to_owned())));
+    }
+
+    #[test]
+    fn of_a_long_log_the_end_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first\nlast\n").unwrap();
+        assert_eq!(read_end(file.path(), 5).unwrap(), b"last\n");
+        assert_eq!(read_end(file.path(), 500).unwrap(), b"first\nlast\n");
+        assert!(read_end(Path::new("/nonexistent/log"), 5).is_err());
     }
 }

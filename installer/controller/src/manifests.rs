@@ -36,7 +36,7 @@ pub(crate) enum ManifestError {
 
 impl CustomManifest {
     /// Its objects, in order. Documents with nothing in them are none.
-    pub(crate) fn objects(&self) -> Result<Vec<DynamicObject>, ManifestError> {
+    pub(crate) fn objects(&self) -> Result<Vec<(GroupVersionKind, DynamicObject)>, ManifestError> {
         let name = || self.name.clone();
         let text = BASE64_STANDARD.decode(self.content.trim());
         let text = text.map_err(|source| ManifestError::Base64 { name: name(), source })?;
@@ -57,9 +57,7 @@ impl CustomManifest {
                 object => vec![object],
             };
             for item in items {
-                let object: Option<DynamicObject> = serde_json::from_value(item).ok();
-                let object =
-                    object.filter(|object| object.types.is_some() && !objects::name(&object.metadata).is_empty());
+                let object = serde_json::from_value(item).ok().and_then(with_kind);
                 objects.push(object.ok_or_else(|| ManifestError::Object { name: name(), number })?);
             }
         }
@@ -67,16 +65,24 @@ impl CustomManifest {
     }
 }
 
-/// Applies all objects of a manifest.
+/// None for what can't be applied by name.
+fn with_kind(object: DynamicObject) -> Option<(GroupVersionKind, DynamicObject)> {
+    let kind = GroupVersionKind::try_from(object.types.as_ref()?).ok()?;
+    (!objects::name(&object.metadata).is_empty()).then_some((kind, object))
+}
+
+/// Applies all objects of a manifest; one that fails keeps no other. The error is the first.
 pub(crate) async fn apply(cluster: &Cluster, manifest: &CustomManifest) -> Result<(), ManifestError> {
-    for object in manifest.objects()? {
-        let types = object.types.clone().unwrap_or_default();
-        let kind = GroupVersionKind::try_from(&types);
-        let kind = kind.map_err(|_| ManifestError::Object { name: manifest.name.clone(), number: 0 })?;
-        cluster.apply(&kind, &object).await?;
-        tracing::info!(operator = manifest.name, kind = types.kind, name = objects::name(&object.metadata), "applied");
+    let mut all = Ok(());
+    for (kind, object) in manifest.objects()? {
+        let applied = cluster.apply(&kind, &object).await;
+        if applied.is_ok() {
+            let name = objects::name(&object.metadata);
+            tracing::info!(operator = manifest.name, kind = kind.kind, name, "applied");
+        }
+        all = all.and(applied.map_err(ManifestError::Call));
     }
-    Ok(())
+    all
 }
 
 #[cfg(test)]
@@ -93,7 +99,7 @@ mod tests {
         let text = "---\n# nothing\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: List\nitems:\n\
             - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n";
         let objects = manifest(text).objects().unwrap();
-        let names: Vec<_> = objects.iter().map(|object| objects::name(&object.metadata)).collect();
+        let names: Vec<_> = objects.iter().map(|(_, object)| objects::name(&object.metadata)).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert!(manifest("").objects().unwrap().is_empty() && manifest("\n---\n").objects().unwrap().is_empty());
     }

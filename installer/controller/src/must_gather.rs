@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{Context as _, bail, ensure};
 use kube::core::ObjectMeta;
 use serde_json::json;
-use std::time::Duration;
+use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 /// A collector may take this long.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -23,8 +23,37 @@ const DIRECTORY: &str = "/must-gather";
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: u64 = 200;
 
-/// Runs collectors of these images; an empty name is the release's. The result is a tar.gz of their results.
-pub(crate) async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<Vec<u8>> {
+/// Results of collectors, each a tar.gz, by image.
+#[derive(Default)]
+pub(crate) struct Gathered(BTreeMap<String, Vec<u8>>);
+
+impl Gathered {
+    pub(crate) fn lacks(&self, images: &[String]) -> bool {
+        images.iter().any(|image| !self.0.contains_key(image))
+    }
+
+    /// One tar.gz of all; none if there is no result. A single result is that already.
+    pub(crate) fn archive(&self) -> io::Result<Option<Cow<'_, [u8]>>> {
+        let first = self.0.values().next();
+        if self.0.len() < 2 {
+            return Ok(first.map(|only| only.as_slice().into()));
+        }
+        let names: Vec<_> = self.0.keys().enumerate().map(|(number, image)| member(number, image)).collect();
+        let members = names.iter().map(String::as_str).zip(self.0.values().map(Vec::as_slice));
+        Ok(Some(logs::archive(members)?.into()))
+    }
+}
+
+/// The file of an image's result: the end of the image's name in it, and a number that tells it from others.
+fn member(number: usize, image: &str) -> String {
+    let end = image.rsplit('/').next().unwrap_or_default();
+    let end: String = end.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    format!("{number}-{}.tar.gz", if end.is_empty() { "release" } else { &end })
+}
+
+/// Runs collectors of the images whose results are missing; an empty name is the release's. One that fails keeps no other, and the error is
+/// the first.
+pub(crate) async fn gather(ctx: &Context, images: &[String], gathered: &mut Gathered) -> anyhow::Result<()> {
     let cluster = ctx.admin.cluster().await?;
     let own_image = crate::own_image(ctx).await?;
     let namespace = ObjectMeta {
@@ -34,7 +63,7 @@ pub(crate) async fn gather(ctx: &Context, images: &[String]) -> anyhow::Result<V
     };
     let namespace = cluster.create(NAMESPACE, namespace, json!({})).await?;
     let namespace = objects::name(&namespace.metadata).to_owned();
-    let result = gather_in(ctx, &cluster, &namespace, images, &own_image).await;
+    let result = gather_in(ctx, &cluster, &namespace, images, &own_image, gathered).await;
     for (kind, name) in [(CLUSTER_ROLE_BINDING, &namespace), (NAMESPACE, &namespace)] {
         if let Err(error) = cluster.delete(kind, None, name).await {
             tracing::warn!(
@@ -53,7 +82,8 @@ async fn gather_in(
     namespace: &str,
     images: &[String],
     own_image: &str,
-) -> anyhow::Result<Vec<u8>> {
+    gathered: &mut Gathered,
+) -> anyhow::Result<()> {
     // Collectors read everything.
     let binding = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
     let rights = json!({
@@ -61,17 +91,31 @@ async fn gather_in(
         "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
     });
     cluster.create(CLUSTER_ROLE_BINDING, binding, rights).await?;
-    let mut archives = Vec::new();
+    let mut all = Ok(());
     for image in images {
-        let image = if image.is_empty() { release_image(cluster).await? } else { image.clone() };
-        let pod = start(cluster, namespace, &image, own_image).await?;
-        let archive = result_of(ctx, cluster, namespace, &pod).await;
-        archives.push((format!("{pod}.tar.gz"), archive.with_context(|| format!("the collector of {image}"))?));
+        // Operators may share one.
+        if gathered.0.contains_key(image) {
+            continue;
+        }
+        let result = collect(ctx, cluster, namespace, image, own_image).await;
+        match result.with_context(|| format!("the collector of image '{image}'")) {
+            Ok(archive) => drop(gathered.0.insert(image.clone(), archive)),
+            Err(error) => all = all.and(Err(error)),
+        }
     }
-    match archives.as_slice() {
-        [(_, only)] => Ok(only.clone()),
-        several => Ok(logs::archive(several.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))?),
-    }
+    all
+}
+
+async fn collect(
+    ctx: &Context,
+    cluster: &Cluster,
+    namespace: &str,
+    image: &str,
+    own_image: &str,
+) -> anyhow::Result<Vec<u8>> {
+    let image = if image.is_empty() { release_image(cluster).await? } else { image.to_owned() };
+    let pod = start(cluster, namespace, &image, own_image).await?;
+    result_of(ctx, cluster, namespace, &pod).await
 }
 
 /// The collector that the release names.

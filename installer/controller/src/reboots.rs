@@ -35,8 +35,9 @@ impl Reboots {
         }
         let (ctx, host, node) = (ctx.clone(), host.clone(), node.to_owned());
         let work = async move {
-            if tokio::time::timeout(LIMIT, tell(&ctx, &host, &node)).await.is_err() {
-                tracing::warn!(node, "its boots were not counted in time");
+            tokio::select! {
+                () = tell(&ctx, &host, &node) => {}
+                () = ctx.clock.sleep(LIMIT) => tracing::warn!(node, "its boots were not counted in time"),
             }
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).spawn(work);

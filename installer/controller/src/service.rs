@@ -1,6 +1,6 @@
 //! The service: its client blocks, and runs beside the tasks.
 
-use crate::config::Config;
+use crate::{clock::End, config::Config};
 use api::{
     Client, ClientConfig, ClientError, ClusterId, HostId, HostProgress, HostStage, InfraEnvId, LogsState, RetryPolicy,
     endpoint::{
@@ -32,6 +32,8 @@ pub(crate) enum ServiceError {
     Answer(#[from] serde_json::Error),
     #[error("the call was lost: {0}")]
     Lost(String),
+    #[error("no call is made any more: the work has ended")]
+    Over,
 }
 
 impl ServiceError {
@@ -50,6 +52,18 @@ pub(crate) struct Service {
     cluster: ClusterId,
     operators: Arc<Mutex<Option<(Instant, Vec<MonitoredOperator>)>>>,
     operators_fresh: Duration,
+    end: End,
+    is_there_to_the_end: bool,
+}
+
+/// An archive that attempts to upload it share.
+#[derive(Clone)]
+struct Archive(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Archive {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// What the service knows of an operator that it waits for.
@@ -97,12 +111,13 @@ pub(crate) struct OperatorReport {
 }
 
 impl Service {
-    /// Connects nothing yet. `operators_fresh` is shorter in tests, by their clock.
+    /// Connects nothing yet. No call outlasts the work if the service does not, nor this process if that is asked to end.
     pub(crate) fn new(
         config: &Config,
         proxies: ProxyVariables,
-        retry: RetryPolicy,
-        speed: u32,
+        (retry, speed): (RetryPolicy, u32),
+        end: End,
+        is_there_to_the_end: bool,
     ) -> Result<Self, ServiceError> {
         let client = ClientConfig {
             url: config.url.clone(),
@@ -115,6 +130,8 @@ impl Service {
             cluster: config.cluster_id,
             operators: Arc::default(),
             operators_fresh: OPERATORS_FRESH / speed.max(1),
+            end,
+            is_there_to_the_end,
         })
     }
 
@@ -216,8 +233,8 @@ impl Service {
     }
 
     pub(crate) async fn upload_logs(&self, archive: Vec<u8>) -> Result<(), ServiceError> {
-        let cluster = self.cluster;
-        self.call(move |client| client.upload_controller_logs(cluster, &archive)).await
+        let (cluster, archive) = (self.cluster, Archive(Arc::new(archive)));
+        self.call(move |client| client.upload_controller_logs(cluster, archive)).await
     }
 
     async fn call<T: Send + 'static>(
@@ -225,7 +242,19 @@ impl Service {
         call: impl FnOnce(&Client) -> Result<T, ClientError> + Send + 'static,
     ) -> Result<T, ServiceError> {
         let client = self.client.session();
-        let result = tokio::task::spawn_blocking(move || call(&client)).await;
-        Ok(result.map_err(|error| ServiceError::Lost(error.to_string()))??)
+        let answer = async { tokio::task::spawn_blocking(move || call(&client)).await };
+        tokio::select! {
+            biased;
+            () = self.over() => Err(ServiceError::Over),
+            result = answer => Ok(result.map_err(|error| ServiceError::Lost(error.to_string()))??),
+        }
+    }
+
+    /// Returns when calls make no sense any more. One under way is left alone: its thread ends with the process.
+    async fn over(&self) {
+        match self.is_there_to_the_end {
+            true => self.end.stopped().await,
+            false => self.end.wait().await,
+        }
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn wait(kube: &Client, ctx: &Context<'_>, cancel: &Cancel) -> Result<
 pub(super) fn upload_logs(kube: &Client, ctx: &Context<'_>) {
     let failed: Box<dyn Error> = match logs(kube) {
         Ok(None) => return tracing::info!("the controller is not running yet and has no logs"),
-        Ok(Some(archive)) => match ctx.brief.session().upload_controller_logs(ctx.request.cluster_id, &archive) {
+        Ok(Some(archive)) => match ctx.brief.session().upload_controller_logs(ctx.request.cluster_id, archive) {
             Ok(()) => return,
             Err(error) => error.into(),
         },

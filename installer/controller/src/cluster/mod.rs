@@ -189,9 +189,10 @@ impl Cluster {
         bounded(self.deadline, what, api.patch(name, &parameters, &Patch::Apply(object))).await.map(drop)
     }
 
+    /// With what belongs to it: the pods of a Job.
     pub async fn delete(&self, kind: Kind, namespace: Option<&str>, name: &str) -> Result<(), CallError> {
         let api = self.api(kind, namespace);
-        let parameters = DeleteParams::default();
+        let parameters = DeleteParams::background();
         bounded(self.deadline, || format!("delete {} {name}", kind.plural()), api.delete(name, &parameters))
             .await
             .map(drop)

@@ -4,7 +4,7 @@ mod completion;
 mod olm;
 mod operators;
 
-pub(crate) use olm::apply_of;
+pub(crate) use olm::{apply_of, are_initialized};
 
 use crate::{
     Context,
@@ -43,7 +43,7 @@ impl Stage {
     }
 }
 
-/// Runs once the service says that the cluster is finalizing; what it has to say at the end is then said once.
+/// Runs once the service says that the cluster is finalizing. The service gets one completion at most.
 pub(crate) async fn run(ctx: &Context) {
     let mut seen = ctx.follow.subscribe();
     let is_finalizing = async {
@@ -59,9 +59,27 @@ pub(crate) async fn run(ctx: &Context) {
         return;
     }
     let result = stages(ctx).await;
-    // Another run of this program goes on from here.
-    if ctx.end.reason() != Some(Reason::Stopped) {
+    let result = match ctx.end.reason() {
+        None => Some(result),
+        Some(Reason::Finished) => {
+            let last = ctx.follow.last();
+            last_word(last.as_ref().map_or("", |last| last.status.as_str()), result)
+        }
+        // Another run of this program takes over.
+        Some(Reason::Stopped) => None,
+    };
+    if let Some(result) = result {
         completion::send(ctx, result).await;
+    }
+}
+
+/// What is left to say of a cluster whose status ended the work: why a failed one is not finished, but not that it is.
+fn last_word(status: &str, result: Result<(), Unfinished>) -> Option<Result<(), Unfinished>> {
+    match status {
+        "installed" | "adding-hosts" => Some(Ok(())),
+        "error" | "cancelled" => result.is_err().then_some(result),
+        // The service knows the cluster no more.
+        _ => None,
     }
 }
 
@@ -79,14 +97,19 @@ async fn stages(ctx: &Context) -> Result<(), Unfinished> {
     operators::wait(ctx).await.map_err(Unfinished::Operators)?;
     report(ctx, Stage::RouterCa).await;
     until(&ctx.clock, &ctx.end, CA_INTERVAL, None, || send_router_ca(ctx)).await.map_err(Unfinished::RouterCa)?;
-    olm::run(ctx).await;
-    report(ctx, Stage::Done).await;
+    // Neither their trouble nor the end of the work makes the cluster unfinished.
+    if olm::run(ctx).await.is_ok() {
+        report(ctx, Stage::Done).await;
+    }
     Ok(())
 }
 
 /// Tells the service which stage begins. What follows does not depend on it where the service refuses: the cluster is past that stage, or at
-/// its end. Where it does not answer, it is asked again.
+/// its end. Where it does not answer, it is asked again. Nothing begins after the end of the work.
 pub(crate) async fn report(ctx: &Context, stage: Stage) {
+    if ctx.end.is_set() {
+        return;
+    }
     let look = || async {
         match ctx.service.put_finalizing_stage(stage.as_str()).await {
             Ok(()) => {
@@ -150,6 +173,28 @@ async fn send_router_ca(ctx: &Context) -> Look {
                 "the service did not take the authority of the ingress"
             );
             Look::Again
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_has_failed_is_never_said_to_be_complete() {
+        let stopped = || Err(Unfinished::RouterCa(Ended::Cancelled));
+        for (status, result, said) in [
+            ("installed", Ok(()), Some(true)),
+            ("installed", stopped(), Some(true)),
+            ("adding-hosts", stopped(), Some(true)),
+            ("error", stopped(), Some(false)),
+            ("error", Ok(()), None),
+            ("cancelled", stopped(), Some(false)),
+            ("cancelled", Ok(()), None),
+            ("finalizing", stopped(), None),
+        ] {
+            assert_eq!(last_word(status, result).map(|result| result.is_ok()), said, "{status}");
         }
     }
 }

@@ -7,14 +7,15 @@ use super::{
 };
 use crate::{
     Context,
-    clock::{Look, until},
+    clock::{Ended, Look, until},
     cluster::{
         CallError,
-        objects::{self, CSV, INSTALL_PLAN, JOB, SUBSCRIPTION, text},
+        objects::{self, CSV, INSTALL_PLAN, JOB, Kind, SUBSCRIPTION, text},
     },
     manifests::{self, CustomManifest},
     service::{MonitoredOperator, OperatorReport},
 };
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -23,7 +24,7 @@ use std::{
 };
 
 const FETCH_INTERVAL: Duration = Duration::from_secs(10);
-/// A failed operator may recover for five minutes.
+/// A failed operator may recover for five minutes: so many looks after the first.
 const TOLERATED_FAILURES: u32 = 10;
 const GIVING_UP_LIMIT: Duration = Duration::from_secs(9 * 30);
 const TIMED_OUT: &str = "Waiting for operator timed out";
@@ -31,7 +32,8 @@ const MARKETPLACE: &str = "openshift-marketplace";
 /// Operators for which the service starts a script with this image, which has neither a shell nor `oc`.
 const NEED_A_SHELL: [&str; 2] = ["kmm", "openshift-ai"];
 
-pub(super) async fn run(ctx: &Context) {
+/// Goes through the stages of these operators. The error is that of the work's end.
+pub(super) async fn run(ctx: &Context) -> Result<(), Ended> {
     let operators = Mutex::new(None);
     report(ctx, Stage::CsvInitialization).await;
     let fetched = while_in(ctx, Stage::CsvInitialization, FETCH_INTERVAL, || async {
@@ -40,22 +42,30 @@ pub(super) async fn run(ctx: &Context) {
         *lock(&operators) = list;
         is_there
     });
-    let mut is_whole = fetched.await.is_ok();
+    let mut is_whole = in_time(fetched.await)?;
     let mut operators = lock(&operators).take().unwrap_or_default();
     operators.retain(|operator| operator.operator_type == "olm");
     if is_whole && operators.is_empty() {
-        return;
+        return Ok(());
     }
     tell_who_needs_a_shell(ctx, &operators).await;
-    is_whole &= while_in(ctx, Stage::CsvInitialization, INTERVAL, || are_initialized(ctx, &operators)).await.is_ok();
+    is_whole &= in_time(while_in(ctx, Stage::CsvInitialization, INTERVAL, || are_initialized(ctx, &operators)).await)?;
     report(ctx, Stage::OlmManifests).await;
-    is_whole &= while_in(ctx, Stage::OlmManifests, INTERVAL, || apply(ctx, &operators)).await.is_ok();
+    is_whole &= in_time(while_in(ctx, Stage::OlmManifests, INTERVAL, || apply(ctx, &operators)).await)?;
     report(ctx, Stage::Csv).await;
     let failures = Mutex::new(HashMap::new());
-    is_whole &= while_in(ctx, Stage::Csv, INTERVAL, || are_up(ctx, &failures)).await.is_ok();
-    // At the end of the work the service has decided already.
-    if !is_whole && !ctx.end.is_set() {
+    is_whole &= in_time(while_in(ctx, Stage::Csv, INTERVAL, || are_up(ctx, &failures)).await)?;
+    if !is_whole {
         give_up(ctx).await;
+    }
+    Ok(())
+}
+
+/// Whether the stage was over before its time was.
+fn in_time(result: Result<(), Ended>) -> Result<bool, Ended> {
+    match result {
+        Err(Ended::Cancelled) => Err(Ended::Cancelled),
+        result => Ok(result.is_ok()),
     }
 }
 
@@ -78,7 +88,7 @@ async fn tell_who_needs_a_shell(ctx: &Context, operators: &[MonitoredOperator]) 
 }
 
 /// True once each has a current version that exists.
-async fn are_initialized(ctx: &Context, operators: &[MonitoredOperator]) -> bool {
+pub(crate) async fn are_initialized(ctx: &Context, operators: &[MonitoredOperator]) -> bool {
     let mut all = true;
     for operator in operators {
         let initialized = async {
@@ -102,7 +112,7 @@ async fn are_initialized(ctx: &Context, operators: &[MonitoredOperator]) -> bool
 }
 
 /// The version that its subscription names, if it exists.
-async fn current(ctx: &Context, operator: &MonitoredOperator) -> Result<Option<kube::core::DynamicObject>, CallError> {
+async fn current(ctx: &Context, operator: &MonitoredOperator) -> Result<Option<DynamicObject>, CallError> {
     let (namespace, subscription) = place(operator);
     let subscription = ctx.cluster.read(SUBSCRIPTION, Some(namespace), subscription).await?;
     match text(&subscription, "/status/currentCSV") {
@@ -118,25 +128,26 @@ fn place(operator: &MonitoredOperator) -> (&str, &str) {
 /// Jobs that failed to unpack a bundle, and plans that failed, are in the way of another try.
 async fn clean_up(ctx: &Context, operator: &MonitoredOperator) {
     let (namespace, subscription) = place(operator);
-    let result = async {
-        for job in ctx.cluster.list(JOB, Some(MARKETPLACE), "").await? {
-            let count = job.data.pointer("/status/failed").and_then(Value::as_u64).unwrap_or_default();
-            let has_failed = objects::conditions(&job).iter().any(|c| c.kind == "Failed" && c.status == "True");
-            if count > 0 || has_failed {
-                ctx.cluster.delete(JOB, Some(MARKETPLACE), objects::name(&job.metadata)).await?;
-            }
-        }
-        for plan in ctx.cluster.list(INSTALL_PLAN, Some(namespace), "").await? {
-            let owners = plan.metadata.owner_references.iter().flatten();
-            let is_ours = owners.into_iter().any(|owner| owner.name == subscription);
-            if is_ours && text(&plan, "/status/phase") == "Failed" {
-                ctx.cluster.delete(INSTALL_PLAN, Some(namespace), objects::name(&plan.metadata)).await?;
-            }
-        }
-        Ok::<_, CallError>(())
+    let has_failed = |job: &DynamicObject| {
+        let count = job.data.pointer("/status/failed").and_then(Value::as_u64).unwrap_or_default();
+        count > 0 || objects::conditions(job).iter().any(|c| c.kind == "Failed" && c.status == "True")
     };
-    if let Err(error) = result.await {
-        tracing::info!(operator = operator.name, error = &error as &dyn std::error::Error, "not cleaned up");
+    let is_in_the_way = |plan: &DynamicObject| {
+        let mut owners = plan.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.name == subscription) && text(plan, "/status/phase") == "Failed"
+    };
+    delete_some(ctx, JOB, MARKETPLACE, has_failed).await;
+    delete_some(ctx, INSTALL_PLAN, namespace, is_in_the_way).await;
+}
+
+/// One that can't be deleted keeps no other.
+async fn delete_some(ctx: &Context, kind: Kind, namespace: &str, is_meant: impl Fn(&DynamicObject) -> bool) {
+    let failed = |error: &CallError| {
+        tracing::info!(namespace, error = error as &dyn std::error::Error, "not cleaned up");
+    };
+    let list = ctx.cluster.list(kind, Some(namespace), "").await.inspect_err(failed).unwrap_or_default();
+    for object in list.iter().filter(|object| is_meant(object)) {
+        let _ = ctx.cluster.delete(kind, Some(namespace), objects::name(&object.metadata)).await.inspect_err(failed);
     }
 }
 
@@ -218,7 +229,7 @@ async fn are_up(ctx: &Context, failures: &Mutex<HashMap<String, u32>>) -> bool {
             let mut failures = lock(failures);
             let count = failures.entry(operator.name.clone()).or_default();
             *count += 1;
-            if *count < TOLERATED_FAILURES {
+            if *count <= TOLERATED_FAILURES {
                 continue;
             }
             ctx.faults.add_operator(&operator.name);

@@ -83,7 +83,10 @@ impl State {
                 Answer::Json(200, cluster)
             }
             ("PUT", Some("/progress")) => {
-                self.cluster["progress"]["finalizing_stage"] = request.body["finalizing_stage"].clone();
+                // A stage that is reported again keeps its time.
+                if self.cluster["progress"]["finalizing_stage"] != request.body["finalizing_stage"] {
+                    self.cluster["progress"] = json!({"finalizing_stage": request.body["finalizing_stage"]});
+                }
                 Answer::Done
             }
             ("GET", Some("/monitored-operators")) => Answer::Json(200, self.operators.clone().into()),
@@ -165,6 +168,12 @@ impl Running {
     /// Ends it as the end of the cluster does.
     pub(crate) fn end(self) {
         self.end.set(Reason::Finished);
+        self.finish().unwrap();
+    }
+
+    /// Ends it as SIGTERM does.
+    pub(crate) fn stop(self) {
+        self.end.set(Reason::Stopped);
         self.finish().unwrap();
     }
 }
@@ -252,7 +261,9 @@ impl Rig {
         let ended = end.clone();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(controller::run(config, surroundings, ended))
+            let result = runtime.block_on(controller::run(config, surroundings, ended));
+            runtime.shutdown_background();
+            result
         });
         Running { end, thread: Some(thread) }
     }
@@ -341,6 +352,36 @@ impl Rig {
     pub(crate) fn looks(&self, count: usize) {
         let before = self.asked();
         self.until("looks at the cluster", |rig| rig.asked() >= before + count);
+    }
+
+    /// Has the service give this file, in place of one of this name.
+    pub(crate) fn file(&self, name: &'static str, text: String) {
+        let mut state = self.state();
+        state.files.retain(|(known, _)| *known != name);
+        state.files.push((name, text.leak()));
+    }
+
+    /// A cluster whose hosts are nodes; what is left is to finish it. It has no console, and its ingress has an authority.
+    pub(crate) fn finalizes(&self) {
+        self.state().cluster["hosts"] = State::hosts("installed", "Done", 3).into();
+        self.set_status("finalizing");
+        self.cluster.cluster_version(&[], "4.20.1", &[], &["Console"]);
+        self.cluster.ingress_ca("CA");
+        self.file("kubeconfig-noingress", self.server.admin_kubeconfig());
+        self.file("custom_manifests.json", "[]".to_owned());
+    }
+
+    /// Once this stage is reported, the service gives it no more time.
+    pub(crate) fn time_out(&self, stage: &str) {
+        self.until(stage, |rig| rig.finalizing().last().is_some_and(|last| last == stage));
+        self.state().cluster["progress"]["finalizing_stage_timed_out"] = true.into();
+    }
+
+    /// Pods with names that begin so, of all namespaces.
+    pub(crate) fn pods(&self, prefix: &str) -> Vec<Value> {
+        let mut pods = self.cluster.client().list("/api/v1/pods").unwrap();
+        pods.retain(|pod| pod["metadata"]["name"].as_str().unwrap().starts_with(prefix));
+        pods
     }
 }
 
