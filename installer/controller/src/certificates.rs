@@ -66,7 +66,7 @@ struct Told {
 async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut Told) {
     let (Some(requests), Some(nodes)) = (requests.all().await, ctx.nodes.all().await) else { return };
     let hosts = hosts(ctx);
-    let nodes: Vec<node_certificates::Node> = nodes.iter().map(|node| seen(node)).collect();
+    let nodes: Vec<node_certificates::Node> = nodes.iter().map(seen).collect();
     let exist: HashSet<&str> = requests.iter().map(|request| uid(request)).collect();
     told.refusals.retain(|request, _| exist.contains(request.as_str()));
     for object in &requests {

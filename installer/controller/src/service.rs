@@ -50,7 +50,7 @@ impl ServiceError {
 pub(crate) struct Service {
     client: Client,
     cluster: ClusterId,
-    operators: Arc<Mutex<Option<(Instant, Vec<MonitoredOperator>)>>>,
+    operators: Arc<Mutex<Option<Known>>>,
     operators_fresh: Duration,
     end: End,
     is_there_to_the_end: bool,
@@ -65,6 +65,9 @@ impl AsRef<[u8]> for Archive {
         &self.0
     }
 }
+
+/// Operators, and when they were read.
+type Known = (Instant, Vec<MonitoredOperator>);
 
 /// What the service knows of an operator that it waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
