@@ -1,4 +1,4 @@
-//! Certificates of nodes: requests of this cluster's hosts are approved, others are told of.
+//! Certificates of nodes: requests of this cluster's hosts are approved, others are reported.
 
 use crate::{
     Context, Mode,
@@ -23,8 +23,8 @@ use std::{
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Changes that come together are looked at together.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// An event that nobody has taken for so long is given up.
-const TELL_LIMIT: Duration = Duration::from_secs(600);
+/// An event that was not accepted for so long is given up.
+const REPORT_LIMIT: Duration = Duration::from_secs(600);
 /// Anybody with a bootstrap token can make requests: events of refusals end with this many.
 const MAX_EVENTS: usize = 100;
 const CONTROLLER: &str = "assisted-installer-controller";
@@ -33,7 +33,7 @@ const CONTROLLER: &str = "assisted-installer-controller";
 pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     let mut over = std::pin::pin!(over);
     let mut requests = ctx.cluster.watch(CERTIFICATE_REQUEST, None);
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     if ctx.mode == Mode::AgentBased && ctx.follow.last().is_none() {
         tracing::warn!(
             "which hosts the cluster has is not known, since the service is gone: certificates are approved by the form of their requests and \
@@ -42,7 +42,7 @@ pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     }
     loop {
         tokio::select! {
-            () = look(ctx, &requests, &mut told) => {}
+            () = look(ctx, &requests, &mut reported) => {}
             () = &mut over => return,
             () = ctx.end.wait() => return,
         }
@@ -55,20 +55,20 @@ pub(crate) async fn run(ctx: &Context, over: impl Future<Output = ()>) {
     }
 }
 
-/// Refusals that were told, once each.
+/// Refusals that were reported, once each.
 #[derive(Default)]
-struct Told {
+struct Reported {
     /// By request, of those that exist.
     refusals: HashMap<String, HashSet<String>>,
     events: usize,
 }
 
-async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut Told) {
+async fn look(ctx: &Context, requests: &Watched<DynamicObject>, reported: &mut Reported) {
     let (Some(requests), Some(nodes)) = (requests.all().await, ctx.nodes.all().await) else { return };
     let hosts = hosts(ctx);
     let nodes: Vec<node_certificates::Node> = nodes.iter().map(seen).collect();
     let exist: HashSet<&str> = requests.iter().map(|request| uid(request)).collect();
-    told.refusals.retain(|request, _| exist.contains(request.as_str()));
+    reported.refusals.retain(|request, _| exist.contains(request.as_str()));
     for object in &requests {
         let request = request(object);
         match node_certificates::judge(&request, &hosts, &nodes, ctx.config.approval) {
@@ -76,10 +76,10 @@ async fn look(ctx: &Context, requests: &Watched<DynamicObject>, told: &mut Told)
             Verdict::Approve => approve(ctx, object).await,
             Verdict::Refuse(reason) => {
                 let reason = reason.to_string();
-                let reasons = told.refusals.entry(uid(object).to_owned()).or_default();
+                let reasons = reported.refusals.entry(uid(object).to_owned()).or_default();
                 if reasons.insert(reason.clone()) {
-                    told.events += 1;
-                    tell(ctx, object, reasons.len(), &reason, told.events <= MAX_EVENTS);
+                    reported.events += 1;
+                    report(ctx, object, reasons.len(), &reason, reported.events <= MAX_EVENTS);
                 }
             }
         }
@@ -166,7 +166,7 @@ async fn approve(ctx: &Context, object: &DynamicObject) {
 }
 
 /// Says why a request is refused, in the log and, if that is wanted, in two events. Approvals do not wait for them.
-fn tell(ctx: &Context, object: &DynamicObject, number: usize, reason: &str, as_event: bool) {
+fn report(ctx: &Context, object: &DynamicObject, number: usize, reason: &str, as_event: bool) {
     let request = objects::name(&object.metadata);
     let message = format!("Certificate request {request} is not approved: {reason}");
     tracing::warn!("{message}");
@@ -177,19 +177,19 @@ fn tell(ctx: &Context, object: &DynamicObject, number: usize, reason: &str, as_e
     // The same with each run of this program.
     let name = format!("certificate-request-refused-{}-{number}", uid(object));
     tokio::spawn(async move {
-        let in_cluster = until(&ctx.clock, &ctx.end, INTERVAL, Some(TELL_LIMIT), || async {
-            let told = event(&ctx, &name, &request, &message).await;
-            let told = told.inspect_err(|error| {
+        let in_cluster = until(&ctx.clock, &ctx.end, INTERVAL, Some(REPORT_LIMIT), || async {
+            let sent = event(&ctx, &name, &request, &message).await;
+            let sent = sent.inspect_err(|error| {
                 tracing::warn!(error = error as &dyn std::error::Error, "no event of the refusal in the cluster");
             });
-            Look::from(told.is_ok())
+            Look::from(sent.is_ok())
         });
-        let in_service = until(&ctx.clock, &ctx.end, INTERVAL, Some(TELL_LIMIT), || async {
-            let told = ctx.service.event("certificate_request_refused", "warning", &message, json!({})).await;
-            let told = told.inspect_err(|error| {
+        let in_service = until(&ctx.clock, &ctx.end, INTERVAL, Some(REPORT_LIMIT), || async {
+            let sent = ctx.service.event("certificate_request_refused", "warning", &message, json!({})).await;
+            let sent = sent.inspect_err(|error| {
                 tracing::warn!(error = error as &dyn std::error::Error, "no event of the refusal in the service");
             });
-            Look::from(told.is_ok())
+            Look::from(sent.is_ok())
         });
         let in_service = async {
             match ctx.mode.has_service() {

@@ -1,4 +1,4 @@
-//! Whatever fails for a while, and whenever: the installation goes on, nothing is lost, and nothing that was acknowledged is told twice.
+//! Whatever fails for a while, and whenever: the installation continues, nothing is lost, and nothing that was acknowledged is reported twice.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod rig;
@@ -178,15 +178,15 @@ fn install_with(trouble: &Trouble) {
     check(&rig, trouble, &requests);
 }
 
-/// All was told, in order, and once where the reply came.
+/// All was reported, in order, and once where the reply came.
 fn check(rig: &Rig, trouble: &Trouble, requests: &[Recorded]) {
-    let once = |mut told: Vec<Value>| {
+    let once = |mut sent: Vec<Value>| {
         if trouble.repeats {
-            told.dedup();
+            sent.dedup();
         }
-        told
+        sent
     };
-    let texts = |told: Vec<String>| once(told.into_iter().map(Value::from).collect());
+    let texts = |sent: Vec<String>| once(sent.into_iter().map(Value::from).collect());
     for number in 0..3 {
         assert_eq!(texts(rig.stages(number)), ["Configuring", "Joined", "Done"], "{}: host {number}", trouble.name);
     }

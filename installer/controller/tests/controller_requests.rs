@@ -1,4 +1,4 @@
-//! Certificates go to the cluster's hosts. Other requests stay pending, and people hear of them.
+//! Certificates go to the cluster's hosts. Other requests stay pending, and users learn of them.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod rig;
@@ -19,7 +19,7 @@ fn changed(mut request: CertificateRequest, change: impl FnOnce(&mut Certificate
     request
 }
 
-/// Requests of whoever has a bootstrap token, or is a node and wants to be another.
+/// Requests with a bootstrap token, and of nodes that want to be others.
 fn forged() -> Vec<Forged> {
     let (client, serving) = (CertificateRequest::client, CertificateRequest::serving);
     let masters = || vec!["system:masters".to_owned()];
@@ -68,9 +68,9 @@ fn begin() -> Option<Rig> {
 fn events(rig: &Rig, request: &str) -> (Vec<Value>, Vec<Value>) {
     let all = rig.cluster.client().list(&format!("/api/v1/namespaces/{NAMESPACE}/events")).unwrap();
     let is_about = |event: &Value| event["reason"] == REASON && event["involvedObject"]["name"] == request;
-    let told = rig.sent("POST", "/events").into_iter();
+    let sent = rig.sent("POST", "/events").into_iter();
     let names = |event: &Value| event["message"].as_str().unwrap().contains(&format!(" {request} "));
-    (all.into_iter().filter(is_about).collect(), told.filter(names).collect())
+    (all.into_iter().filter(is_about).collect(), sent.filter(names).collect())
 }
 
 fn conditions(rig: &Rig, request: &str) -> Value {
@@ -78,7 +78,7 @@ fn conditions(rig: &Rig, request: &str) -> Value {
 }
 
 #[test]
-fn forged_requests_stay_pending_and_are_told_of_once() {
+fn forged_requests_stay_pending_and_are_reported_once() {
     let Some(rig) = begin() else { return };
     let controller = rig.start();
     let make = |(request, before, why): &Forged| {

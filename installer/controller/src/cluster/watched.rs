@@ -23,8 +23,8 @@ const SILENCE: u32 = 3;
 const PAUSES: u32 = 30;
 /// After so many failures in a row all objects are listed again. The first two are a server that restarts.
 const MANY: u32 = 3;
-/// Failures that go on are told of so often: each five minutes.
-const TOLD: u32 = 10;
+/// A lasting failure is logged again after so many: each five minutes.
+const LOGGED: u32 = 10;
 
 /// By namespace and name.
 type Objects<K> = BTreeMap<(String, String), Arc<K>>;
@@ -49,7 +49,7 @@ impl<K> Watched<K>
 where
     K: Resource<DynamicType = ApiResource> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// `trim` takes away what nobody reads: many are held.
+    /// `trim` removes what no task reads: many objects are held.
     pub(super) fn start(api: Api<K>, kind: Kind, deadline: Duration, trim: fn(&mut K)) -> Self {
         let (objects, seen) = watch::channel(None);
         let watcher = Watcher { api, kind, deadline, trim, objects, version: None };
@@ -77,7 +77,7 @@ struct Watcher<K> {
     deadline: Duration,
     trim: fn(&mut K),
     objects: watch::Sender<Option<Objects<K>>>,
-    /// From which a watch goes on; none before a list.
+    /// From which a watch continues; none before a list.
     version: Option<String>,
 }
 
@@ -99,7 +99,7 @@ where
                     failed = failed.saturating_add(1);
                     // Refusals do not end by themselves.
                     let is_refused = matches!(error.status(), Some(401 | 403));
-                    if failed == if is_refused { 1 } else { MANY } || failed.is_multiple_of(TOLD) {
+                    if failed == if is_refused { 1 } else { MANY } || failed.is_multiple_of(LOGGED) {
                         let error = &error as &dyn Error;
                         tracing::warn!(kind = self.kind.plural(), error, failed, "cannot be watched; tried again");
                     }
@@ -125,7 +125,7 @@ where
         let what = || format!("watch {}", kind.plural());
         let stream = bounded(self.deadline, what, self.api.watch(&parameters, &version)).await?;
         let mut stream = pin!(stream);
-        // Silence is an end, too: the next watch goes on where this one was.
+        // Silence is an end, too: the next watch continues from there.
         while let Ok(Some(event)) = timeout(self.deadline * SILENCE, stream.next()).await {
             let failed = |source| CallError::Api { what: what(), source: Box::new(source) };
             self.take(event.map_err(failed)?).map_err(failed)?;
