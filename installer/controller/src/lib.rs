@@ -147,8 +147,8 @@ pub async fn run(config: Config, surroundings: Surroundings, end: End) -> anyhow
     };
     let clock = Clock::fast(surroundings.speed);
     let mode = Mode::new(&invoker(&cluster, &clock, &end).await, config.is_single_node());
-    let pace = (surroundings.retry, surroundings.speed);
-    let service = Service::new(&config, proxies.clone(), pace, end.clone(), mode.has_service())?;
+    let (retry, speed) = (surroundings.retry, surroundings.speed);
+    let service = Service::new(&config, proxies.clone(), retry, speed, end.clone(), mode.has_service())?;
     let given = (mode == Mode::AgentBasedSingleNode).then(|| surroundings.bootstrap_kubeconfig.clone());
     let ctx = Context {
         follow: Follow::new(service.clone()),

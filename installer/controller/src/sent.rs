@@ -110,7 +110,16 @@ mod tests {
     fn a_directory_comes_through_a_log_and_a_loss_is_seen() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("logs")).unwrap();
-        let noise: Vec<u8> = (0..200_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[1]).collect();
+        // Xorshift: it must not become shorter when it is compressed.
+        let mut state = 1_u32;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state.to_le_bytes()[1]
+        })
+        .take(200_000)
+        .collect();
         fs::write(directory.path().join("logs/noise"), &noise).unwrap();
         let mut log = Vec::new();
         write(directory.path(), &mut log).unwrap();
