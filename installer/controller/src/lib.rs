@@ -154,8 +154,8 @@ pub async fn run(config: Config, surroundings: Surroundings, end: End) -> anyhow
         false => Cluster::new(surroundings.login.config(&proxies).await?, surroundings.deadline)?,
     };
     let mode = Mode::new(&invoker(&cluster, &clock, &end).await, config.is_single_node());
-    let pace = (surroundings.retry, surroundings.speed);
-    let service = Service::new(&config, proxies.clone(), pace, end.clone(), mode.has_service())?;
+    let (retry, speed) = (surroundings.retry, surroundings.speed);
+    let service = Service::new(&config, proxies.clone(), retry, speed, end.clone(), mode.has_service())?;
     let given = (mode == Mode::AgentBasedSingleNode).then(|| surroundings.bootstrap_kubeconfig.clone());
     let ctx = Context {
         follow: Follow::new(service.clone()),

@@ -49,7 +49,8 @@ pub(crate) async fn finally(ctx: &Context) {
     state(ctx, LogsState::Requested).await;
     let gathered = Mutex::new(Gathered::default());
     let look = || async {
-        match summary(ctx, &mut *gathered.lock().await).await {
+        let mut gathered = gathered.lock().await;
+        match summary(ctx, &mut gathered).await {
             Ok(()) => Look::Done,
             Err(error) => {
                 tracing::warn!("not all logs were sent: {error:#}");

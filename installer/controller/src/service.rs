@@ -118,7 +118,8 @@ impl Service {
     pub(crate) fn new(
         config: &Config,
         proxies: ProxyVariables,
-        (retry, speed): (RetryPolicy, u32),
+        retry: RetryPolicy,
+        speed: u32,
         end: End,
         is_there_to_the_end: bool,
     ) -> Result<Self, ServiceError> {
