@@ -404,7 +404,7 @@ fn kubernetes_writes(seen: &[Recorded]) -> BTreeMap<String, Vec<String>> {
         let path: Vec<&str> =
             path.split('/').map(|part| if part.starts_with("csr-") { "NAME" } else { part }).collect();
         let body = match request.method.as_str() {
-            "PATCH" => String::from_utf8_lossy(&request.body).into_owned(),
+            "PATCH" => serde_json::from_slice::<Value>(&request.body).unwrap().to_string(),
             // What is left of these in the cluster is compared.
             _ => String::new(),
         };
