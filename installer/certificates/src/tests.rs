@@ -485,7 +485,7 @@ fn conditions_and_signers_count_in_both_modes() {
 }
 
 #[test]
-fn nodes_stand_for_hosts_that_nobody_knows() {
+fn nodes_stand_for_hosts_that_are_not_known() {
     let hosts = Hosts { unknown: true, ..Hosts::default() };
     let verdict = |request: &Request| judge(request, &hosts, &nodes(), Approval::Hosts);
     for (what, request) in [

@@ -35,8 +35,8 @@ NOTIFY_NUM_REBOOTS, SKIP_CERT_VERIFICATION, CA_CERT_PATH, NAMESPACE. The token i
 PULL_SECRET_TOKEN.
 
 Examples:
-  landfall controller                              # in its pod
-  landfall controller --kubeconfig admin.kubeconfig   # from outside, for a cluster without that Job
+  landfall controller   # in its pod
+  landfall controller --kubeconfig admin.kubeconfig   # from outside
 
 Exit codes: 0 the cluster has reached its end, 1 it could not begin, 2 wrong usage, 143 SIGTERM.")]
 pub struct Controller {
@@ -57,7 +57,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Where its log goes beside the standard stream: in its pod, whose `/tmp` nobody shares, so that it can be sent where the API server
+    /// Where its log goes beside the standard stream: in its pod, whose `/tmp` no other user shares, so that it can be sent where the API server
     /// does not give it.
     pub fn own_log(&self) -> Option<PathBuf> {
         let works = self.count_boots.is_none() && self.send_directory.is_none();
@@ -95,7 +95,7 @@ impl Controller {
                     _ = terminate.recv() => 143,
                     _ = interrupt.recv() => 130,
                 };
-                tracing::info!("asked to end: another run goes on from here");
+                tracing::info!("asked to end: another run continues");
                 stop.set(Reason::Stopped);
                 code
             };

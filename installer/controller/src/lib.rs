@@ -222,7 +222,7 @@ async fn with_service(ctx: &Context) -> anyhow::Result<()> {
 async fn agent_based(ctx: &Context) -> anyhow::Result<()> {
     let dns = spawn(ctx, |ctx| async move { dns::run(&ctx).await });
     if let Err(why) = ready::announce(ctx, AGENT_BASED_SERVICE_LIMIT).await {
-        tracing::warn!(%why, "the service does not answer: its host has rebooted, or will not; the installation goes on without it");
+        tracing::warn!(%why, "the service does not answer: its host has rebooted, or will not; the installation continues without it");
     }
     let snapshot = ctx.follow.last();
     let platform = match &snapshot {

@@ -78,7 +78,7 @@ async fn tell(ctx: &Context, host: &Host, node: &str) {
     let message = format!("Node {node} has been rebooted {count} times before completing installation");
     let members = json!({"host_id": host.id, "infra_env_id": host.infra_env});
     if let Err(error) = ctx.service.event(EVENT, "info", &message, members).await {
-        tracing::warn!(node, error = &error as &dyn std::error::Error, "its boots were not told");
+        tracing::warn!(node, error = &error as &dyn std::error::Error, "its boots were not reported");
     }
 }
 

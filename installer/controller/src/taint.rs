@@ -1,4 +1,4 @@
-//! The taint of nodes whose cloud provider has not looked at them yet, where nobody else takes it away.
+//! The taint of nodes whose cloud provider has not looked at them yet, where nothing else takes it away.
 
 use crate::{
     Context,
