@@ -44,5 +44,8 @@ impl Authority {
 /// PEM of DER: rcgen is built without.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+    // Some readers take no longer lines (RFC 7468).
+    let lines: Vec<_> = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    let encoded = lines.join("\n");
     format!("-----BEGIN {label}-----\n{encoded}\n-----END {label}-----\n")
 }
