@@ -128,7 +128,11 @@ async fn tell_refusal(ctx: &Context, request: &Request, reason: &str, as_event: 
     let now = api::Timestamp::now();
     let namespace = ctx.config.namespace.clone();
     let data = json!({
-        "involvedObject": {"apiVersion": CERTIFICATE_REQUEST.api_version(), "kind": CERTIFICATE_REQUEST.name(), "name": request.name},
+        "involvedObject": {
+            "apiVersion": CERTIFICATE_REQUEST.api_version(), "kind": CERTIFICATE_REQUEST.name(), "name": request.name,
+            // It has none, but the API server wants the event's.
+            "namespace": namespace,
+        },
         "reason": "CertificateRequestRefused", "message": message, "type": "Warning", "count": 1,
         "firstTimestamp": now, "lastTimestamp": now, "source": {"component": CONTROLLER},
     });
