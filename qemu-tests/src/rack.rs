@@ -4,9 +4,12 @@ use crate::{
     arch::Arch,
     paths,
     service::{self, Service, ServiceConfig, ServiceError},
-    stand_in::cluster_files::ClusterFiles,
+    stand_in::{
+        KUBELET_PORT,
+        cluster_files::{ADDRESS, ClusterFiles, ControlPlane},
+    },
     switch::{PortId, Switch},
-    uplink::{Uplink, UplinkError},
+    uplink::{self, Uplink, UplinkError},
     view::{self, HostView},
     vm::{Bus, Disk, Firmware, Vm, VmError},
 };
@@ -17,8 +20,10 @@ use api::{
 use serde_json::json;
 use service_stub::control::culprit;
 use sha2::{Digest, Sha256};
+use simulator::{FaultProxy, Recorded};
 use std::{
     io,
+    net::{SocketAddrV4, TcpListener},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -63,8 +68,8 @@ pub struct RackConfig {
     pub deliver_agent: bool,
     /// Number of masters; all, unless there is a control plane.
     pub masters: u8,
-    /// The program that stands in for a control plane; without it there is none.
-    pub control_plane: Option<PathBuf>,
+    /// The cluster's control plane, if it has one.
+    pub control_plane: Option<ControlPlane>,
     /// The ISO comes before the disk in the firmware's order.
     pub iso_first: bool,
     /// Each machine has the port that [`Vm::shell`] needs.
@@ -201,6 +206,8 @@ pub struct Rack {
     switch: Switch,
     ports: Vec<PortId>,
     config: RackConfig,
+    /// Where the cluster's controller finds the service.
+    recorder: Option<FaultProxy>,
     cluster: ClusterId,
     infra_env: InfraEnvId,
     iso: PathBuf,
@@ -217,8 +224,9 @@ impl Rack {
         let logs = paths::log_dir(&config.run).map_err(RackError::Setup)?;
         let dir = paths::scratch_dir().map_err(RackError::Setup)?;
         let mut files = match &config.control_plane {
-            Some(program) => {
-                let made = ClusterFiles::prepare(&dir.path().join("cluster"), program, config.masters);
+            Some(control_plane) => {
+                let (directory, controller) = (dir.path().join("cluster"), service::binary()?);
+                let made = ClusterFiles::prepare(&directory, control_plane, &controller, config.masters);
                 Some(made.map_err(RackError::ClusterFiles)?)
             }
             None => None,
@@ -235,8 +243,12 @@ impl Rack {
             deliver_agent: config.deliver_agent,
             log: logs.join("service.log"),
         })?;
+        let mut recorder = None;
+        let kubelet_port = free_port().map_err(RackError::Setup)?;
         if let Some(files) = &mut files {
-            files.write(&service.url()).map_err(RackError::ClusterFiles)?;
+            let recorder = recorder.insert(FaultProxy::http(&service.local_url()));
+            let for_controller = recorder.url().replace("127.0.0.1", &uplink::HOST.to_string());
+            files.write(&service.url(), &for_controller, kubelet_port).map_err(RackError::ClusterFiles)?;
         }
         let cluster = service.client().create_cluster(&cluster_params(&config))?;
         let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
@@ -249,7 +261,10 @@ impl Rack {
         let iso = dir.path().join("discovery.iso");
         service.fetch(&infra_env.download_url, &iso)?;
         let switch = Switch::start(1).map_err(RackError::Setup)?;
-        let uplink = Uplink::start(&switch, &logs)?;
+        let uplink = match files {
+            Some(_) => Uplink::start_leading(&switch, &logs, kubelet_port, SocketAddrV4::new(ADDRESS, KUBELET_PORT))?,
+            None => Uplink::start(&switch, &logs)?,
+        };
         let ports: Result<Vec<PortId>, io::Error> =
             (0..config.hosts).map(|index| switch.add_port(&node_name(index))).collect();
         let ports = ports.map_err(RackError::Setup)?;
@@ -261,6 +276,7 @@ impl Rack {
             switch,
             ports,
             config,
+            recorder,
             cluster,
             infra_env,
             iso,
@@ -341,6 +357,11 @@ impl Rack {
     pub fn views(&self) -> Result<Vec<HostView>, RackError> {
         let count = usize::from(self.config.hosts);
         Ok(self.hosts()?.iter().map(|host| HostView::new(host, count)).collect())
+    }
+
+    /// What the cluster's controller has asked of the service.
+    pub fn controller_requests(&self) -> Vec<Recorded> {
+        self.recorder.as_ref().map(FaultProxy::requests).unwrap_or_default()
     }
 
     /// The cluster's record.
@@ -483,6 +504,24 @@ impl Rack {
         })
     }
 
+    /// Waits until the cluster is in this state.
+    pub fn wait_cluster(&mut self, status: &str, limit: Duration) -> Result<(), RackError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            self.check()?;
+            let cluster = self.cluster()?;
+            if cluster.status == status {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let seen = format!("    {}: {}", cluster.status, cluster.status_info);
+                let what = format!("the cluster {status}");
+                return Err(RackError::Limit { what, limit, seen, logs: self.logs.clone() });
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
     /// What each installed machine says of itself.
     pub fn facts(&mut self) -> Result<Vec<NodeFacts>, RackError> {
         let mut all = Vec::new();
@@ -493,6 +532,11 @@ impl Rack {
         }
         Ok(all)
     }
+}
+
+/// Another process may take it before it is used, which nothing here does.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn node_name(index: u8) -> String {

@@ -110,7 +110,7 @@ impl Service {
         std::fs::write(&requirements, &config.requirements).map_err(failed("write", &requirements))?;
         File::create(&config.log).map_err(failed("write", &config.log))?;
         let (process, port) = launch(&binary, &config, 0)?;
-        let client = ClientConfig { url: format!("http://127.0.0.1:{port}"), ..ClientConfig::default() };
+        let client = ClientConfig { url: local_url(port), ..ClientConfig::default() };
         let client = Client::new(&client, RetryPolicy::Agent)?;
         Ok(Self { config, binary, port, process, client })
     }
@@ -122,6 +122,11 @@ impl Service {
     /// As machines on the segment reach it.
     pub fn url(&self) -> String {
         base_url(self.port)
+    }
+
+    /// As this host does.
+    pub fn local_url(&self) -> String {
+        local_url(self.port)
     }
 
     pub fn log(&self) -> &Path {
@@ -154,7 +159,7 @@ impl Service {
 
     /// Downloads `url` to `path`. The address given to hosts is replaced by the one that we use.
     pub fn fetch(&self, url: &str, path: &Path) -> Result<u64, ServiceError> {
-        let url = url.replacen(&base_url(self.port), &format!("http://127.0.0.1:{}", self.port), 1);
+        let url = url.replacen(&self.url(), &self.local_url(), 1);
         let failed =
             |source: Box<dyn std::error::Error + Send + Sync>| ServiceError::Fetch { url: url.clone(), source };
         let agent = api::http::agent(&HttpConfig::default()).map_err(|error| failed(error.into()))?;
@@ -181,6 +186,10 @@ fn base_url(port: u16) -> String {
     format!("http://{}:{port}", uplink::HOST)
 }
 
+fn local_url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}
+
 /// Port 0 is a free one, in both addresses; the port it became is given back.
 fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, u16), ServiceError> {
     let io_failed = |what, path: &Path| {
@@ -199,7 +208,7 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
         command.arg("--image").arg(path);
     }
     if let Some(path) = &config.cluster_files {
-        command.arg("--cluster-files").arg(path);
+        command.arg("--cluster-files").arg(path).arg("--await-controller");
         command.args(["--disable-validations", NAMES]);
     }
     if let Some(path) = &config.agent_binary {

@@ -10,10 +10,10 @@ use crate::{
     vm::with_path,
 };
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddrV4},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -48,11 +48,26 @@ pub struct Uplink {
 impl Uplink {
     /// Starts one on a new port; messages go to `uplink.log` in `logs`.
     pub fn start(switch: &Switch, logs: &Path) -> Result<Self, UplinkError> {
-        Self::start_offering(switch, logs, None)
+        Self::start_with(switch, logs, "")
     }
 
     /// Likewise; leases name `script` as the boot file, which machines get by TFTP, like all else in its directory.
     pub fn start_offering(switch: &Switch, logs: &Path, script: Option<&Path>) -> Result<Self, UplinkError> {
+        let mut options = OsString::new();
+        if let Some((directory, name)) = script.and_then(|script| Some((script.parent()?, script.file_name()?))) {
+            options.push(with_path(",tftp=", directory, ""));
+            options.push(with_path(",bootfile=", Path::new(name), ""));
+        }
+        Self::start_with(switch, logs, options)
+    }
+
+    /// Likewise; `port` of the host's loopback leads to a machine's server.
+    pub fn start_leading(switch: &Switch, logs: &Path, port: u16, server: SocketAddrV4) -> Result<Self, UplinkError> {
+        let (address, server_port) = (server.ip(), server.port());
+        Self::start_with(switch, logs, format!(",hostfwd=tcp:127.0.0.1:{port}-{address}:{server_port}"))
+    }
+
+    fn start_with(switch: &Switch, logs: &Path, options: impl AsRef<OsStr>) -> Result<Self, UplinkError> {
         let port = switch.add_port("uplink").map_err(|source| UplinkError::Port { source })?;
         let log = logs.join("uplink.log");
         let file = File::create(&log).map_err(|source| UplinkError::Spawn { source })?;
@@ -61,10 +76,7 @@ impl Uplink {
         let mut command = Command::new(Arch::X86_64.qemu);
         command.args(["-name", "uplink", "-machine", "none", "-nodefaults", "-display", "none"]);
         let mut gateway = OsString::from(format!("user,id=host,net={SUBNET},ipv6=off"));
-        if let Some((directory, name)) = script.and_then(|script| Some((script.parent()?, script.file_name()?))) {
-            gateway.push(with_path(",tftp=", directory, ""));
-            gateway.push(with_path(",bootfile=", Path::new(name), ""));
-        }
+        gateway.push(options);
         command.arg("-netdev").arg(gateway).args(["-netdev", "hubport,id=h0,hubid=0,netdev=host"]);
         command.arg("-netdev").arg(stream).args(["-netdev", "hubport,id=h1,hubid=0,netdev=segment"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);

@@ -1,5 +1,5 @@
-//! Every role of a cluster with a control plane, which a stand-in is: a bootstrap host with two more masters and a worker, and a
-//! single node that bootstraps in place. On the way, the effect of a cut cable on the mesh, an installation that survives
+//! Every role of a cluster with a control plane: a bootstrap host with two more masters and a worker, and a single node that bootstraps in
+//! place. The API server is a real one, before which a stand-in is, and the controller in the cluster is ours. On the way, the effect of a cut cable on the mesh, an installation that survives
 //! a kill of the service, and an image whose server stops while it is written, and comes back.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
@@ -11,21 +11,47 @@ use qemu_tests::{
     images::{Compression, Drivers, SectorSize},
     media,
     rack::{NodeFacts, Rack, sha256},
-    stand_in::ROLE_FILE,
+    stand_in::{MACHINE_CONFIG_NAMESPACE, ROLE_FILE, Role, cluster_files::ControlPlane, rendered_name},
     switch::Link,
     table,
     view::HostView,
     vm::Bus,
 };
 use serde_json::{Value, json};
-use std::{fs, path::PathBuf, thread::sleep, time::Duration};
+use simulator::{ApiServer, Client, Cluster, Recorded, certificates};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    thread::{self, sleep},
+    time::Duration,
+};
 
+/// All that the controller of a single node tells the service.
+const SINGLE_NODE_CHANGES: [&str; 14] = [
+    r#"PUT infra-envs/hosts/progress "Joined""#,
+    r#"PUT infra-envs/hosts/progress "Done""#,
+    r#"PUT clusters/progress "Waiting for cluster operators""#,
+    r#"PUT clusters/monitored-operators "progressing""#,
+    r#"PUT clusters/monitored-operators "available""#,
+    r#"PUT clusters/progress "Adding router ca""#,
+    "POST clusters/uploads/ingress-cert",
+    r#"PUT clusters/progress "Waiting for olm operators csv initialization""#,
+    r#"PUT clusters/progress "Done""#,
+    "POST clusters/actions/complete-installation true",
+    r#"PUT clusters/logs-progress "requested""#,
+    "POST clusters/logs",
+    r#"PUT clusters/logs-progress "completed""#,
+    "POST events",
+];
 const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
 
 #[test]
 fn a_bootstrap_host_two_masters_and_a_worker() {
     let _turn = turn();
-    let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, STAND_IN);
+    let Some(api) = api_server(3) else { return };
+    let control_plane = ControlPlane::new(STAND_IN.as_ref(), &api);
+    let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, control_plane);
+    follow_controller(api.client(), rack.logs());
     ok(rack.discover(LIMIT));
     mesh(&mut rack, "every host reaches every other", [3, 3, 3, 3]);
     let ports = rack.ports().to_vec();
@@ -46,8 +72,10 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     before.iter().zip(&after).for_each(|(before, after)| nothing_lost(before, after));
 
     let facts = finish_installation(&mut rack);
+    finish_cluster(&mut rack, &api);
     let hosts = stages(&mut rack);
     tell("roles", &rack, &hosts, Compression::Zstd);
+    tell_controller("roles", &rack, &api);
     check(&mut rack, &hosts, &facts);
 
     let bootstraps: Vec<&Passed> = hosts.iter().filter(|host| host.role == HostRole::Bootstrap).collect();
@@ -65,16 +93,16 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     };
     assert!(serves(bootstraps[0], "bootstrap serves"));
     assert_eq!(masters.iter().filter(|master| serves(master, &format!("{} serves", master.name))).count(), 1);
-    let cluster = ok(rack.cluster());
-    assert_eq!(cluster.status, "installed");
-    assert!(!cluster.controller_logs_collected_at.is_zero(), "the controller's logs came from the bootstrap host");
     println!("roles: {:.0} s", rack.elapsed().as_secs_f64());
 }
 
 #[test]
 fn a_single_node_in_place_whose_image_comes_in_halves() {
     let _turn = turn();
-    let mut rack = rack_with_control_plane("single-node", 1, 1, Bus::Scsi, Compression::Gzip, STAND_IN);
+    let Some(api) = api_server(1) else { return };
+    let control_plane = ControlPlane::new(STAND_IN.as_ref(), &api);
+    let mut rack = rack_with_control_plane("single-node", 1, 1, Bus::Scsi, Compression::Gzip, control_plane);
+    follow_controller(api.client(), rack.logs());
     let image_bytes = ok(os_image(Compression::Gzip).metadata()).len();
     ok(rack.discover(LIMIT));
     start_installation(&mut rack);
@@ -104,13 +132,81 @@ fn a_single_node_in_place_whose_image_comes_in_halves() {
     );
 
     let facts = finish_installation(&mut rack);
+    finish_cluster(&mut rack, &api);
     let hosts = stages(&mut rack);
     tell("single-node", &rack, &hosts, Compression::Gzip);
+    tell_controller("single-node", &rack, &api);
+    let changes = rack.controller_requests().into_iter().filter(|request| request.method != "GET");
+    let mut changes: Vec<String> = changes.map(|request| kind(&request)).collect();
+    // Counted beside all else.
+    let boots = changes.iter().position(|change| change == SINGLE_NODE_CHANGES[13]).unwrap();
+    let boots = changes.remove(boots);
+    changes.push(boots);
+    assert_eq!(changes, SINGLE_NODE_CHANGES);
     check(&mut rack, &hosts, &facts);
     println!(
         "single-node: {:.0} s, {fetched_after} of {image_bytes} bytes after the interruption",
         rack.elapsed().as_secs_f64()
     );
+}
+
+/// An API server, and in it what operators make at the beginning.
+fn api_server(masters: u8) -> Option<ApiServer> {
+    let api = ControlPlane::api_server()?;
+    let cluster = api.cluster();
+    for namespace in
+        [MACHINE_CONFIG_NAMESPACE, "openshift-config", "openshift-config-managed", "openshift-dns-operator"]
+    {
+        cluster.namespace(namespace);
+    }
+    cluster.proxy("", "", "");
+    cluster.invoker("assisted-service");
+    cluster.install_config(&format!(
+        "controlPlane:\n  name: master\n  replicas: {masters}\nnetworking:\n  serviceNetwork: [172.30.0.0/16]\n"
+    ));
+    for role in [Role::Master, Role::Worker] {
+        cluster.resource("machineconfigs", None, &rendered_name(role), json!({"spec": {}}));
+    }
+    operators(&cluster, &[("Progressing", "True", "the console is being rolled out")]);
+    Some(api)
+}
+
+/// How the version and the console are.
+fn operators(cluster: &Cluster, conditions: &[simulator::Condition<'_>]) {
+    cluster.cluster_version(conditions, "4.22.0", &["Console"], &["Console"]);
+    cluster.cluster_operator("console", conditions, "4.22.0");
+}
+
+/// The controller's log beside the others, as long as the API server runs.
+fn follow_controller(api: Client, logs: &Path) {
+    let file = logs.join("controller.log");
+    thread::spawn(move || {
+        let pods = "/api/v1/namespaces/assisted-installer/pods";
+        while let Ok(list) = api.list(&format!("{pods}?labelSelector=job-name")) {
+            let names = list.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
+            for log in names.filter_map(|name| api.text(&format!("{pods}/{name}/log")).ok()) {
+                let _ = fs::write(&file, log);
+            }
+            sleep(Duration::from_secs(1));
+        }
+    });
+}
+
+/// From installed hosts to an installed cluster, by what the controller reports alone.
+fn finish_cluster(rack: &mut Rack, api: &ApiServer) {
+    ok(rack.wait_cluster("finalizing", LIMIT));
+    operators(&api.cluster(), &[("Available", "True", "All is well")]);
+    api.cluster().ingress_ca(api.ca_pem());
+    ok(rack.wait_cluster("installed", LIMIT));
+    let ended = |_: &[HostView]| {
+        let pods = api.client().list("/api/v1/namespaces/assisted-installer/pods").unwrap();
+        pods[0]["status"]["phase"] == "Succeeded"
+    };
+    ok(rack.wait("the end of the controller", LIMIT, ended));
+    assert!(!ok(rack.cluster()).controller_logs_collected_at.is_zero(), "the controller's logs came");
+    let completion =
+        rack.controller_requests().into_iter().find(|request| request.target.ends_with("/complete-installation"));
+    assert_eq!(completion.and_then(|request| request.status), Some(202));
 }
 
 fn os_image(compression: Compression) -> PathBuf {
@@ -123,6 +219,8 @@ struct Passed {
     name: String,
     role: HostRole,
     stages: Vec<(HostStage, Timestamp)>,
+    /// With what was said about them.
+    told: Vec<(String, Timestamp)>,
 }
 
 impl Passed {
@@ -135,10 +233,41 @@ impl Passed {
     }
 
     fn seconds(&self, index: usize) -> Option<f64> {
-        let (from, to) = (self.stages[index].1, self.stages.get(index + 1)?.1);
-        let milliseconds = u32::try_from(to.unix_milliseconds() - from.unix_milliseconds()).unwrap_or_default();
-        Some(f64::from(milliseconds) / 1000.0)
+        Some(seconds_between(self.stages[index].1, self.stages.get(index + 1)?.1))
     }
+}
+
+/// What the controller said to the service, in order, and whose certificate requests were approved by whom.
+fn tell_controller(run: &str, rack: &Rack, api: &ApiServer) {
+    println!("{run}: the controller's requests to the service; the cluster is {}", ok(rack.cluster()).status);
+    let mut rows: Vec<(String, usize)> = Vec::new();
+    for request in rack.controller_requests() {
+        let status = request.status.map_or("no reply".to_owned(), |status| status.to_string());
+        let row = format!("{}: {status}", kind(&request));
+        match rows.last_mut() {
+            Some((last, count)) if *last == row => *count += 1,
+            _ => rows.push((row, 1)),
+        }
+    }
+    rows.iter().for_each(|(row, count)| println!("{run}:   {count:3} x {row}"));
+    for request in api.client().list(certificates::REQUESTS).unwrap() {
+        let text = |pointer: &str| request.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (signer, user) = (text("/spec/signerName"), text("/spec/username"));
+        println!("{run}:   {signer} for {user}: {}", text("/status/conditions/0/message"));
+        assert!(certificates::is_approved(&request), "{request}");
+    }
+}
+
+/// A request by its method and path, and what matters of its body.
+fn kind(request: &Recorded) -> String {
+    // Those of clusters, infra-envs and hosts.
+    let is_id = |word: &&str| word.len() >= 36;
+    let words = request.target.trim_start_matches("/api/assisted-install/v2/").split('/').filter(|word| !is_id(word));
+    let target: Vec<&str> = words.map(|word| word.split('?').next().unwrap()).collect();
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let told = ["current_stage", "finalizing_stage", "logs_state", "status", "is_success"];
+    let told = told.iter().find_map(|name| body.get(name)).map(|told| format!(" {told}")).unwrap_or_default();
+    format!("{} {}{told}", request.method, target.join("/"))
 }
 
 /// In order of the machines.
@@ -153,6 +282,7 @@ fn stages(rack: &mut Rack) -> Vec<Passed> {
             name: host.requested_hostname,
             role: if host.bootstrap { HostRole::Bootstrap } else { host.role },
             stages: Vec::new(),
+            told: Vec::new(),
         })
         .collect();
     for event in events.iter().filter(|event| event["name"] == "host_install_progress_updated") {
@@ -162,6 +292,7 @@ fn stages(rack: &mut Rack) -> Vec<Passed> {
         let (stage, at) = (json!(text.split(": ").next().unwrap()), event["event_time"].clone());
         let (stage, at) = (serde_json::from_value(stage).unwrap(), serde_json::from_value(at).unwrap());
         let host = hosts.iter_mut().find(|host| event["host_id"] == host.id.to_string()).unwrap();
+        host.told.push((text.to_owned(), at));
         // Details of the same stage are events too.
         if host.stages.last().is_none_or(|(last, _)| *last != stage) {
             host.stages.push((stage, at));
@@ -226,9 +357,9 @@ fn tell(run: &str, rack: &Rack, hosts: &[Passed], compression: Compression) {
                 }
                 (HostStage::Rebooting, _) => "10 s before it; firmware, kernel, Ignition".to_owned(),
                 (HostStage::Configuring, _) => {
-                    "the boot from disk; the stand-in's kubelet, 5 s until it is ready".to_owned()
+                    "the boot from disk; where the controller runs, 60 s more before the kubelet".to_owned()
                 }
-                (HostStage::Joined, _) => "the kubelet; polls of the stand-in's controller, 2 s".to_owned(),
+                (HostStage::Joined, _) => "the kubelet, 5 s until it is ready; the controller, 2 s".to_owned(),
                 _ => String::new(),
             };
             let seconds = seconds.map_or("-".to_owned(), |seconds| format!("{seconds:7.1}"));
@@ -237,6 +368,17 @@ fn tell(run: &str, rack: &Rack, hosts: &[Passed], compression: Compression) {
     }
     println!("{run}: the stages ({:.0} s after the rack's start)", rack.elapsed().as_secs_f64());
     table::columns(&rows).iter().for_each(|line| println!("{run}:   {line}"));
+    for host in hosts.iter().filter(|host| host.role == HostRole::Bootstrap) {
+        println!("{run}: what the bootstrap host waited for");
+        for pair in host.told.windows(2).filter(|pair| pair[0].0.starts_with("Waiting for")) {
+            println!("{run}:   {:7.1} s  {}", seconds_between(pair[0].1, pair[1].1), pair[0].0);
+        }
+    }
+}
+
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    let milliseconds = u32::try_from(to.unix_milliseconds() - from.unix_milliseconds()).unwrap_or_default();
+    f64::from(milliseconds) / 1000.0
 }
 
 fn mesh(rack: &mut Rack, what: &str, reached: [usize; 4]) {

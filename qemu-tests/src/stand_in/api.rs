@@ -1,108 +1,72 @@
-//! The control plane's two servers.
+//! The control plane's servers, on the machine that has the cluster's address.
 
-use super::{
-    API_PORT, CONFIG_PORT, Role, Settings, address, https,
-    https::{Answer, Request},
-    machine_config,
-    objects::{Body, Objects},
-};
+use super::{API_PORT, CONFIG_PORT, Settings, address, https, machine_config};
 use anyhow::{Context, Result};
-use serde_json::json;
+use simulator::{Client, ClientError};
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    io,
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    thread,
+    time::Duration,
 };
 
-/// A copy of all objects, for a master by its name; and who serves. Not Kubernetes': the stand-ins' own.
-const COPY: &str = "/stand-in/objects/";
-const SERVER: &str = "/stand-in/server";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A control plane that serves.
-#[derive(Clone)]
-pub(super) struct Serving(Arc<Mutex<State>>);
-
-struct State {
-    objects: Objects,
-    name: String,
-    /// The last copy sent: to which master, and of which version.
-    copied: Option<(String, u64)>,
-}
-
-impl Serving {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
-        work(&mut self.state().objects)
-    }
-
-    /// Whether `name` has a copy of all there is.
-    pub(super) fn has_copy(&self, name: &str) -> bool {
-        let state = self.state();
-        state.copied.as_ref().is_some_and(|(who, version)| who == name && *version == state.objects.version())
-    }
-}
-
-/// Takes the cluster's address and serves there, as `name`.
-pub(super) fn start(settings: &Settings, objects: Objects, name: &str) -> Result<Serving> {
-    let serving = Serving(Arc::new(Mutex::new(State { objects, name: name.to_owned(), copied: None })));
-    let listen =
-        |port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).with_context(|| format!("listening on port {port}"));
+/// Takes the cluster's address and serves there: the API of the real server, and configs.
+pub(super) fn start(settings: &Settings) -> Result<()> {
     let (kubernetes, configs) = (listen(API_PORT)?, listen(CONFIG_PORT)?);
-    let api = serving.clone();
-    https::serve(kubernetes, https::server(settings, true)?, move |request| answer(&api, request));
-    let (configs_of, copy) = (serving.clone(), settings.clone());
-    https::serve(configs, https::server(settings, false)?, move |request| {
-        machine_config::answer(&copy, &configs_of, request)
-    });
-    address::take(settings.address)?;
-    Ok(serving)
-}
-
-fn answer(serving: &Serving, request: &Request) -> Answer {
-    let mut state = serving.state();
-    let (status, body) = match (request.method.as_str(), request.path.as_str()) {
-        ("GET", SERVER) => (200, Body::Json(json!({"name": state.name}))),
-        ("GET", path) if path.starts_with(COPY) => {
-            state.copied = Some((path.trim_start_matches(COPY).to_owned(), state.objects.version()));
-            (200, Body::Json(json!(state.objects)))
+    let api = settings.api;
+    thread::spawn(move || {
+        for client in kubernetes.incoming().flatten() {
+            thread::spawn(move || {
+                if let Err(error) = pass_on(client, api) {
+                    eprintln!("no connection to the API server at {api}: {error}");
+                }
+            });
         }
-        (method, path) => state.objects.answer(method, path, &request.query, &request.body),
-    };
-    match body {
-        Body::Json(document) => (status, "application/json", document.to_string().into_bytes()),
-        Body::Text(text) => (status, "text/plain", text.into_bytes()),
-    }
+    });
+    let copy = settings.clone();
+    https::serve(configs, https::server(settings)?, move |request| machine_config::answer(&copy, request));
+    address::take(settings.address)
 }
 
-/// Where the API is.
-pub(super) fn endpoint(settings: &Settings) -> SocketAddr {
-    SocketAddr::from((settings.address, API_PORT))
+pub(super) fn listen(port: u16) -> Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).with_context(|| format!("listening on port {port}"))
 }
 
-/// Who serves the API now.
-pub(super) fn server_name(settings: &Settings) -> Result<String> {
-    let answer = https::ask(settings, endpoint(settings), "GET", SERVER, b"", &[])?;
-    let document: serde_json::Value = serde_json::from_slice(&answer)?;
-    Ok(document["name"].as_str().unwrap_or_default().to_owned())
+/// Bytes both ways until one side ends. They are encrypted for the API server itself, which has a certificate of this address.
+fn pass_on(client: TcpStream, api: SocketAddr) -> io::Result<()> {
+    let server = TcpStream::connect_timeout(&api, CONNECT_TIMEOUT)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || copy(from_client, to_server));
+    copy(server, client);
+    Ok(())
 }
 
-/// A copy of all objects, for the master `name`.
-pub(super) fn copy(settings: &Settings, name: &str) -> Result<Objects> {
-    let answer = https::ask(settings, endpoint(settings), "GET", &format!("{COPY}{name}"), b"", &[])?;
-    serde_json::from_slice(&answer).context("the copy of the objects")
+fn copy(mut from: TcpStream, mut to: TcpStream) {
+    // Either side may hang up at any time.
+    let _ = io::copy(&mut from, &mut to);
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }
 
-/// What a cluster begins with.
-pub(super) fn initial(settings: &Settings) -> Objects {
-    let mut objects = Objects::default();
-    let config = format!("controlPlane:\n  name: master\n  replicas: {}\n", settings.replicas);
-    objects.config_map("kube-system", "cluster-config-v1", json!({"install-config": config}));
-    objects.config_map("openshift-config", "openshift-install-manifests", json!({"invoker": "assisted-service"}));
-    for role in [Role::Master, Role::Worker] {
-        let name = machine_config::rendered_name(role);
-        objects.put_manifest(json!({"kind": "MachineConfig", "metadata": {"name": name}}));
-    }
-    objects
+/// Whether some machine has the cluster's address and serves there.
+pub(super) fn is_served(settings: &Settings) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((settings.address, API_PORT)), CONNECT_TIMEOUT).is_ok()
+}
+
+/// Masters, the first to register first: names, and whether they are ready.
+pub(super) fn masters(api: &Client) -> Result<Vec<(String, bool)>, ClientError> {
+    let mut masters = api.list("/api/v1/nodes?labelSelector=node-role.kubernetes.io/master")?;
+    let text =
+        |node: &serde_json::Value, member: &str| node["metadata"][member].as_str().unwrap_or_default().to_owned();
+    masters.sort_by_key(|node| (text(node, "creationTimestamp"), text(node, "name")));
+    Ok(masters.iter().map(|node| (text(node, "name"), is_ready(node))).collect())
+}
+
+fn is_ready(node: &serde_json::Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

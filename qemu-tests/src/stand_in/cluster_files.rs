@@ -1,13 +1,13 @@
-//! The install-time files of a cluster whose control plane is a stand-in, made with their own certificates.
+//! The install-time files of a cluster whose control plane is a stand-in before a real API server.
 
-use super::{API_PORT, CONFIG_PORT, Role, Settings, machine_config as machine};
-use crate::images;
+use super::{CONFIG_PORT, CONTROLLER, LIBRARY, PROGRAM, Role, Settings, machine_config as machine};
+use crate::{images, uplink};
 use anyhow::{Context, Result, ensure};
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
+use simulator::ApiServer;
 use std::{
     fs,
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,6 +16,36 @@ use std::{
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 200);
 
 const NOTHING: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
+
+/// What a cluster's control plane is made of.
+#[derive(Clone, Debug)]
+pub struct ControlPlane {
+    /// The stand-in as it was built.
+    program: PathBuf,
+    api_port: u16,
+    authority: String,
+    server: [String; 2],
+    token: String,
+}
+
+impl ControlPlane {
+    /// A real API server on this host, whose certificate is good where machines reach it; `None`, with the reason printed, where it is
+    /// not built.
+    pub fn api_server() -> Option<ApiServer> {
+        ApiServer::start_as(&[ADDRESS, uplink::HOST].map(|address| address.to_string()).each_ref().map(String::as_str))
+    }
+
+    /// One with this API server.
+    pub fn new(program: &Path, api: &ApiServer) -> Self {
+        Self {
+            program: program.to_owned(),
+            api_port: api.port(),
+            authority: api.ca_pem().to_owned(),
+            server: api.identity(),
+            token: api.admin_token().to_owned(),
+        }
+    }
+}
 
 /// The files, and what the machines fetch beside them.
 #[derive(Debug)]
@@ -26,33 +56,36 @@ pub struct ClusterFiles {
 }
 
 impl ClusterFiles {
-    /// Makes certificates, and files that say nothing yet; `directory` must not exist. `program` is the stand-in as it
-    /// was built.
-    pub fn prepare(directory: &Path, program: &Path, replicas: u8) -> Result<Self> {
+    /// Packs the programs, and makes files that say nothing yet; `directory` must not exist. `controller` is a program that is the
+    /// installer's controller by its name.
+    pub fn prepare(directory: &Path, control_plane: &ControlPlane, controller: &Path, replicas: u8) -> Result<Self> {
         fs::create_dir(directory)?;
         for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
             fs::write(directory.join(name), NOTHING)?;
         }
         let named = |path: &str| directory.join(path.rsplit('/').next().unwrap_or_default());
-        let (stripped, library) = (named(super::PROGRAM), named(super::LIBRARY));
-        run(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
-        fs::copy(images::unused_library("libgcc_s.so.1")?, &library)?;
-        run(Command::new("gzip").arg("--no-name").args([&stripped, &library]))?;
-        let [authority, _] = certificate(directory, "authority", None)?;
+        let packed = [PROGRAM, LIBRARY, CONTROLLER].map(named);
+        let [stripped, library, copy] = &packed;
+        run(Command::new("strip").arg("-o").arg(stripped).arg(&control_plane.program))?;
+        fs::copy(images::unused_library("libgcc_s.so.1")?, library)?;
+        fs::copy(controller, copy).with_context(|| format!("copying {}", controller.display()))?;
+        run(Command::new("gzip").args(["--no-name", "--fast"]).args(&packed))?;
         let settings = Settings {
             role: Role::Bootstrap,
             address: ADDRESS,
             replicas: usize::from(replicas),
             files_url: String::new(),
-            authority,
-            server: certificate(directory, "server", Some(ADDRESS))?,
-            client: certificate(directory, "client", Some(ADDRESS))?,
-            objects: None,
+            api: SocketAddr::from((uplink::HOST, control_plane.api_port)),
+            authority: control_plane.authority.clone(),
+            server: control_plane.server.clone(),
+            token: control_plane.token.clone(),
+            kubelet_port: 0,
+            service_url: String::new(),
         };
         Ok(Self {
             directory: directory.to_owned(),
             settings,
-            offered: [stripped, library].map(|file| PathBuf::from(format!("{}.gz", file.display()))).into(),
+            offered: packed.map(|file| PathBuf::from(format!("{}.gz", file.display()))).into(),
         })
     }
 
@@ -65,14 +98,17 @@ impl ClusterFiles {
         &self.offered
     }
 
-    /// Writes what a service at `url` hands out.
-    pub fn write(&mut self, url: &str) -> Result<()> {
+    /// Writes what a service at `url` hands out, whom the controller reaches at another. The kubelet of who serves is at this port of the
+    /// host's loopback.
+    pub fn write(&mut self, url: &str, for_controller: &str, kubelet_port: u16) -> Result<()> {
         self.settings.files_url = format!("{url}/boot-artifacts/os");
+        self.settings.service_url = for_controller.to_owned();
+        self.settings.kubelet_port = kubelet_port;
         let write = |name: &str, config: Value| fs::write(self.directory.join(name), config.to_string());
         write("bootstrap.ign", self.bootstrap())?;
         write("master.ign", self.pointer(Role::Master))?;
         write("worker.ign", self.pointer(Role::Worker))?;
-        fs::write(self.directory.join("kubeconfig-noingress"), self.kubeconfig())?;
+        fs::write(self.directory.join("kubeconfig-noingress"), self.settings.kubeconfig())?;
         Ok(())
     }
 
@@ -93,7 +129,7 @@ impl ClusterFiles {
     fn bootstrap(&self) -> Value {
         let mut files = machine::programs(&self.settings);
         files.push(machine::file("/root/.docker/config.json", 0o600, r#"{"auths":{}}"#));
-        files.push(machine::file("/opt/openshift/auth/kubeconfig", 0o600, &self.kubeconfig()));
+        files.push(machine::file("/opt/openshift/auth/kubeconfig", 0o600, &self.settings.kubeconfig()));
         // The real one needs a D-Bus that the test machines don't have.
         let hostnamectl = "#!/bin/sh\n[ \"$1\" = set-hostname ] && exec hostname \"$2\"\n";
         files.push(machine::file("/usr/bin/hostnamectl", 0o755, hostnamectl));
@@ -113,43 +149,6 @@ impl ClusterFiles {
         ]);
         json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}, "systemd": {"units": units}})
     }
-
-    /// JSON, which is YAML too.
-    fn kubeconfig(&self) -> String {
-        let Settings { address, authority, client: [certificate, key], .. } = &self.settings;
-        let cluster = json!({
-            "server": format!("https://{address}:{API_PORT}"),
-            "certificate-authority-data": BASE64.encode(authority),
-        });
-        let user = json!({
-            "client-certificate-data": BASE64.encode(certificate),
-            "client-key-data": BASE64.encode(key),
-        });
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "rack", "cluster": cluster}],
-            "users": [{"name": "admin", "user": user}],
-            "contexts": [{"name": "admin", "context": {"cluster": "rack", "user": "admin"}}],
-            "current-context": "admin",
-        })
-        .to_string()
-    }
-}
-
-/// A certificate and its key, both PEM: of an authority, or by it for an address.
-pub(super) fn certificate(directory: &Path, name: &str, address: Option<Ipv4Addr>) -> Result<[String; 2]> {
-    let (certificate, key) = (directory.join(format!("{name}.crt")), directory.join(format!("{name}.key")));
-    let mut command = Command::new("openssl");
-    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]);
-    command.args(["-subj", &format!("/CN={name}")]).arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-    if let Some(address) = address {
-        command.args(["-addext", &format!("subjectAltName=IP:{address}")]);
-        command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-        command.arg("-CA").arg(directory.join("authority.crt")).arg("-CAkey").arg(directory.join("authority.key"));
-    }
-    run(&mut command)?;
-    Ok([fs::read_to_string(certificate)?, fs::read_to_string(key)?])
 }
 
 fn run(command: &mut Command) -> Result<()> {

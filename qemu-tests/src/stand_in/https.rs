@@ -1,15 +1,14 @@
-//! As much of HTTP over TLS as the stand-ins speak: one request for each connection.
+//! As much of HTTP over TLS as the stand-ins serve: one request for each connection, and no body of it.
 
 use super::Settings;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
-    crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, IpAddr, PrivateKeyDer, ServerName, pem::PemObject},
-    server::WebPkiClientVerifier,
+    ServerConfig, ServerConnection, StreamOwned,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -17,50 +16,26 @@ use std::{
 };
 
 const MAX_HEAD_BYTES: u64 = 16 << 10;
-const MAX_BODY_BYTES: u64 = 8 << 20;
 /// Handshakes are slow under emulation.
 const TIMEOUT: Duration = Duration::from_secs(20);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Request {
-    pub(super) method: String,
     pub(super) path: String,
-    pub(super) query: Vec<(String, String)>,
     pub(super) user_agent: String,
     pub(super) accept: String,
-    pub(super) body: Vec<u8>,
     pub(super) from: SocketAddr,
 }
 
 /// What is answered: status, type and body.
 pub(super) type Answer = (u16, &'static str, Vec<u8>);
 
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-fn roots(settings: &Settings) -> Result<Arc<RootCertStore>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(settings.authority.as_bytes())?)?;
-    Ok(Arc::new(roots))
-}
-
-fn identity(pem: &[String; 2]) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
-    Ok((vec![CertificateDer::from_pem_slice(pem[0].as_bytes())?], PrivateKeyDer::from_pem_slice(pem[1].as_bytes())?))
-}
-
-/// Settings of a server; `known` admits only clients with a certificate of ours.
-pub(super) fn server(settings: &Settings, known: bool) -> Result<Arc<ServerConfig>> {
-    let (chain, key) = identity(&settings.server)?;
-    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    let builder = match known {
-        true => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots(settings)?, provider()).build()?;
-            builder.with_client_cert_verifier(verifier)
-        }
-        false => builder.with_no_client_auth(),
-    };
-    Ok(Arc::new(builder.with_single_cert(chain, key)?))
+/// Settings of a server.
+pub(super) fn server(settings: &Settings) -> Result<Arc<ServerConfig>> {
+    let [certificate, key] = &settings.server;
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes())?];
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
+    Ok(Arc::new(config.with_single_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes())?)?))
 }
 
 /// Serves each connection on its own thread, for as long as the process runs.
@@ -101,33 +76,22 @@ fn serve_one(connection: TcpStream, config: Arc<ServerConfig>, answer: &dyn Fn(&
 }
 
 fn read_request(stream: &mut impl Read, from: SocketAddr) -> Result<Request> {
-    let mut reader = BufReader::new(stream);
-    let (first, headers) = read_head(&mut reader)?;
-    let mut words = first.split(' ');
-    let (method, target) = words.next().zip(words.next()).context("no request line")?;
+    let (first, headers) = read_head(BufReader::new(stream))?;
+    let target = first.split(' ').nth(1).context("no request line")?;
     let header = |name: &str| {
-        headers
-            .iter()
-            .find(|(own, _)| own.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.clone())
-            .unwrap_or_default()
+        let header = headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+        header.map(|(_, value)| value.clone()).unwrap_or_default()
     };
-    let body = read_body(&mut reader, header("content-length").parse().unwrap_or(0))?;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     Ok(Request {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        query: pairs.map(|(name, value)| (name.to_owned(), decode(value))).collect(),
+        path: target.split('?').next().unwrap_or_default().to_owned(),
         user_agent: header("user-agent"),
         accept: header("accept"),
-        body,
         from,
     })
 }
 
-fn read_head(reader: &mut impl BufRead) -> Result<(String, Vec<(String, String)>)> {
-    let mut lines = reader.by_ref().take(MAX_HEAD_BYTES).lines();
+fn read_head(reader: impl BufRead) -> Result<(String, Vec<(String, String)>)> {
+    let mut lines = reader.take(MAX_HEAD_BYTES).lines();
     let first = lines.next().context("closed before a request")??;
     let mut headers = Vec::new();
     for line in lines {
@@ -140,101 +104,36 @@ fn read_head(reader: &mut impl BufRead) -> Result<(String, Vec<(String, String)>
     Err(anyhow!("the headers do not end"))
 }
 
-fn read_body(reader: &mut impl Read, len: u64) -> Result<Vec<u8>> {
-    ensure!(len <= MAX_BODY_BYTES, "a body of {len} bytes");
-    let mut body = Vec::new();
-    reader.take(len).read_to_end(&mut body)?;
-    Ok(body)
-}
-
-/// Percent-encoding undone.
-fn decode(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((first, more)) = rest.split_first() {
-        let escaped = more.get(..2).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        (rest, _) = match escaped.filter(|_| *first == b'%') {
-            Some(byte) => (&more[2..], bytes.push(byte)),
-            None => (more, bytes.push(*first)),
-        };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Asks the API at `server`, as an admitted client. A status other than 2xx is an error, except those in `expected`.
-pub(super) fn ask(
-    settings: &Settings,
-    server: SocketAddr,
-    method: &str,
-    path: &str,
-    body: &[u8],
-    expected: &[u16],
-) -> Result<Vec<u8>> {
-    let (chain, key) = identity(&settings.client)?;
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-    let config = config.with_root_certificates(roots(settings)?).with_client_auth_cert(chain, key)?;
-    let connection = TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)?;
-    connection.set_read_timeout(Some(TIMEOUT))?;
-    connection.set_write_timeout(Some(TIMEOUT))?;
-    let name = ServerName::IpAddress(IpAddr::from(server.ip()));
-    let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name)?, connection);
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: {server}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    )?;
-    stream.write_all(body)?;
-    stream.flush()?;
-    let mut reader = BufReader::new(stream);
-    let (first, headers) = read_head(&mut reader)?;
-    let len = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    let len = len.and_then(|(_, value)| value.parse().ok()).context("the answer has no length")?;
-    let body = read_body(&mut reader, len)?;
-    ensure!(u64::try_from(body.len()).is_ok_and(|got| got == len), io::Error::from(io::ErrorKind::UnexpectedEof));
-    let status: u16 = first.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no status line")?;
-    ensure!(
-        (200..300).contains(&status) || expected.contains(&status),
-        "{method} {path}: {status} {}",
-        String::from_utf8_lossy(&body)
-    );
-    Ok(body)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stand_in::{Role, cluster_files::certificate};
+    use crate::stand_in::Role;
     use std::net::Ipv4Addr;
 
     #[test]
-    fn only_who_has_a_certificate_is_answered() {
-        let directory = tempfile::tempdir().unwrap();
-        let make = |name, address| certificate(directory.path(), name, address).unwrap();
-        let [authority, _] = make("authority", None);
-        let loopback = Some(Ipv4Addr::LOCALHOST);
+    fn who_trusts_the_authority_is_answered() {
+        let (certificate, key) = testkit::tls::self_signed(&testkit::tls::self_signing());
+        let authority = testkit::tls::pem(&certificate);
+        let key = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, key.serialized_der());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
         let settings = Settings {
             role: Role::Master,
             address: Ipv4Addr::LOCALHOST,
             replicas: 1,
             files_url: String::new(),
+            api: address,
+            server: [authority.clone(), format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n")],
             authority,
-            server: make("server", loopback),
-            client: make("client", loopback),
-            objects: None,
+            token: String::new(),
+            kubelet_port: 0,
+            service_url: String::new(),
         };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server_at = listener.local_addr().unwrap();
-        serve(listener, server(&settings, true).unwrap(), |request| {
-            let query = &request.query[0];
-            let said = format!("{} {} {}={} ", request.method, request.path, query.0, query.1);
-            (if request.path == "/gone" { 404 } else { 200 }, "text/plain", [said.as_bytes(), &request.body].concat())
+        serve(listener, server(&settings).unwrap(), |request| {
+            (if request.path == "/gone" { 404 } else { 200 }, "text/plain", request.path.clone().into_bytes())
         });
-        let ask = |settings: &Settings, path: &str| ask(settings, server_at, "POST", path, b"body", &[]);
-        assert_eq!(ask(&settings, "/a?b=c%2Fd%").unwrap(), b"POST /a b=c/d% body");
-        assert!(ask(&settings, "/gone?x=y").unwrap_err().to_string().contains("404"));
-        let stranger = tempfile::tempdir().unwrap();
-        certificate(stranger.path(), "authority", None).unwrap();
-        let client = certificate(stranger.path(), "client", loopback).unwrap();
-        assert!(ask(&Settings { client, ..settings }, "/a?b=c").is_err());
+        let client = settings.administrator();
+        assert_eq!(client.text("/a?b=c").unwrap(), "/a");
+        assert_eq!(client.text("/gone").unwrap_err().status(), Some(404));
     }
 }

@@ -1,33 +1,54 @@
 //! The machine-config server: a role's config for any client, and a line in its log.
 
 use super::{
-    LIBRARY, LIBRARY_PATH, PROGRAM, Role, SETTINGS_PATH, Settings,
-    api::Serving,
+    CONTROLLER, LIBRARY, LIBRARY_PATH, PROGRAM, Role, SETTINGS_PATH, Settings,
     https::{Answer, Request},
-    objects::{MACHINE_CONFIGS, Objects},
+    pods,
 };
+use anyhow::Result;
 use serde_json::{Value, json};
+use simulator::{Client, ClientError};
 use std::{fs, io::Write, path::Path};
 
-/// Where the real one's log is on a host that runs it (docs/compatibility.md#configuring-hosts).
-pub(super) const LOG: &str = "/var/log/containers/machine-config-server-stand-in.log";
+/// Where the real one's pods are.
+pub const NAMESPACE: &str = "openshift-machine-config-operator";
+/// The one on a master. Its log is where the real one's is on a host that runs it (docs/compatibility.md#configuring-hosts).
+const POD: &str = "machine-config-server-stand-in";
+/// Where a single node's control plane has a kubeconfig.
+const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-secrets/kubeconfig";
 /// A file of each role's config, for tests to see.
 pub const ROLE_FILE: &str = "/etc/landfall-test/role";
 
 /// The name of a role's whole config.
-pub(super) fn rendered_name(role: Role) -> String {
+pub fn rendered_name(role: Role) -> String {
     format!("rendered-{}-stand-in", role.as_str())
 }
 
-pub(super) fn answer(settings: &Settings, serving: &Serving, request: &Request) -> Answer {
+/// The pod of the server on this master.
+pub(super) fn run(administrator: &Client, node: &str) -> Result<()> {
+    let pod = json!({
+        "metadata": {"name": POD, "labels": {"k8s-app": "machine-config-server"}},
+        "spec": {"nodeName": node, "containers": [{"name": "machine-config-server", "image": "stand-in"}]},
+    });
+    pods::run(administrator, NAMESPACE, &pod)
+}
+
+/// Whether the server is that of a master.
+pub(super) fn is_on_master(administrator: &Client) -> Result<bool, ClientError> {
+    administrator.find(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{POD}")).map(|pod| pod.is_some())
+}
+
+pub(super) fn answer(settings: &Settings, request: &Request) -> Answer {
     let role = match request.path.as_str() {
         "/config/master" => Role::Master,
         "/config/worker" => Role::Worker,
         _ => return (404, "text/plain", b"no such pool".to_vec()),
     };
     log(role, request);
-    let config = serving.with(|objects| config(settings, objects, role));
-    (200, "application/json", config.to_string().into_bytes())
+    match config(settings, role) {
+        Ok(config) => (200, "application/json", config.to_string().into_bytes()),
+        Err(error) => (500, "text/plain", error.to_string().into_bytes()),
+    }
 }
 
 /// In the real server's format.
@@ -39,30 +60,25 @@ fn log(role: Role, request: &Request) {
         request.user_agent,
         request.accept
     );
-    let path = Path::new(LOG);
+    let log = pods::log(POD);
+    let path = Path::new(&log);
     let written = path
         .parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::File::options().create(true).append(true).open(path)?.write_all(line.as_bytes()));
     if let Err(error) = written {
-        eprintln!("{LOG}: {error}");
+        eprintln!("{log}: {error}");
     }
 }
 
 /// The config of a role: the units that run the stand-ins on its machines, and the users that machine configs add.
-pub(super) fn config(settings: &Settings, objects: &Objects, role: Role) -> Value {
-    let settings = Settings { objects: None, ..settings.with_role(role) };
-    let config = machine(&settings, &json!({}));
-    let of_role = |object: &&Value| {
-        object.pointer("/metadata/labels/machineconfiguration.openshift.io~1role") == Some(&json!(role.as_str()))
-    };
-    let users: Vec<&Value> = objects
-        .list(MACHINE_CONFIGS)
-        .filter(of_role)
-        .filter_map(|object| object.pointer("/spec/config/passwd/users")?.as_array())
-        .flatten()
-        .collect();
-    with(config, json!({"passwd": {"users": users}}))
+fn config(settings: &Settings, role: Role) -> Result<Value, ClientError> {
+    let selector = format!("labelSelector=machineconfiguration.openshift.io/role={}", role.as_str());
+    let path = format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs?{selector}");
+    let configs = settings.administrator().list(&path)?;
+    let users = configs.iter().filter_map(|object| object.pointer("/spec/config/passwd/users")?.as_array()).flatten();
+    let users: Vec<&Value> = users.collect();
+    Ok(machine(&settings.with_role(role), &json!({"passwd": {"users": users}})))
 }
 
 /// The config of an installed machine of `settings.role`, and `more`.
@@ -73,11 +89,14 @@ pub(super) fn machine(settings: &Settings, more: &Value) -> Value {
     }
     let mut files = programs(settings);
     files.push(file(ROLE_FILE, 0o644, settings.role.as_str()));
+    if settings.is_single_node() {
+        files.push(file(BOOTSTRAP_KUBECONFIG, 0o644, &settings.kubeconfig()));
+    }
     let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}, "systemd": {"units": units}});
     with(config, more.clone())
 }
 
-/// The program, its library, its settings.
+/// The program, its library, its settings; on masters the controller.
 pub(super) fn programs(settings: &Settings) -> Vec<Value> {
     let fetched = |path: &str, mode: u32| {
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -85,7 +104,11 @@ pub(super) fn programs(settings: &Settings) -> Vec<Value> {
         json!({"path": path, "mode": mode, "overwrite": true, "contents": contents})
     };
     let text = serde_json::to_string(settings).unwrap_or_default();
-    vec![fetched(PROGRAM, 0o755), fetched(LIBRARY, 0o755), file(SETTINGS_PATH, 0o600, &text)]
+    let mut files = vec![fetched(PROGRAM, 0o755), fetched(LIBRARY, 0o755), file(SETTINGS_PATH, 0o600, &text)];
+    if settings.role == Role::Master {
+        files.push(fetched(CONTROLLER, 0o755));
+    }
+    files
 }
 
 pub(super) fn file(path: &str, mode: u32, text: &str) -> Value {

@@ -1,26 +1,26 @@
-//! A stand-in for a cluster's control plane, for machines under test: as much of a Kubernetes API, a machine-config server, a
-//! kubelet and the installer's controller as an installation needs. It runs no container and is not secure; it shows that
-//! an installer waits for the right things in the right order.
+//! A stand-in for a cluster's control plane, for machines under test: the way to a real API server on the test's host, a machine-config
+//! server, kubelets, and what starts the installer's controller as its Job says. It runs no container and is not secure; it shows that an
+//! installer and a controller wait for the right things in the right order.
 //!
-//! On the bootstrap host `bootkube` serves the API on the cluster's address until enough masters are ready and the first of
-//! them has a copy of all objects, then ends. On installed masters `control-plane` holds such a copy, and the first master
-//! takes the address when nothing answers there any more: so a host that boots late finds a control plane although the
-//! bootstrap host is gone.
+//! On the bootstrap host `bootkube` has the cluster's address until enough masters are ready, then ends. The first master takes the
+//! address when nothing answers there any more: so a host that boots late finds a control plane although the bootstrap host is gone.
 //!
-//! [`cluster_files`] makes the install-time files that a service hands out, and in them the units that run all this.
+//! [`cluster_files`] makes the install-time files that a service hands out, and in them the units that run all this. A test is the
+//! cluster's operators.
 
 mod address;
 mod api;
 pub mod cluster_files;
-mod controller;
 mod https;
+mod job;
 mod machine_config;
+mod manifests;
 mod node;
-mod objects;
+mod pods;
 mod run;
 mod settings;
 
-pub use machine_config::ROLE_FILE;
+pub use machine_config::{NAMESPACE as MACHINE_CONFIG_NAMESPACE, ROLE_FILE, rendered_name};
 pub use run::{bootkube, control_plane, kubelet, progress};
 pub use settings::{Role, SETTINGS_PATH, Settings};
 
@@ -30,10 +30,14 @@ use std::{path::Path, process::Command};
 const API_PORT: u16 = 6443;
 /// The machine-config server's port.
 const CONFIG_PORT: u16 = 22623;
+/// A kubelet's port.
+pub const KUBELET_PORT: u16 = 10250;
 /// On the machines: the program, and what it is made of.
 const PROGRAM: &str = "/opt/stand-in/stand-in-control-plane";
 const LIBRARY: &str = "/opt/stand-in/libgcc_s.so.1";
 const LIBRARY_PATH: &str = "/opt/stand-in";
+/// On masters: the installer's controller, a program of its image's name for it.
+const CONTROLLER: &str = "/opt/stand-in/assisted-installer-controller";
 
 /// A line for the machine's serial port.
 fn say(text: &str) {

@@ -1,18 +1,18 @@
 //! What the units on the machines start.
 
-use super::{Role, Settings, address, api, controller, machine_config, node, objects::Objects, say};
+use super::{Role, Settings, address, api, job, machine_config, manifests, node, pods, say};
 use anyhow::{Context, Result};
-use serde_json::Value;
+use simulator::Client;
 use std::{
     fs,
     path::Path,
-    thread::{self, sleep},
+    thread::{park, sleep},
     time::Duration,
 };
 
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Manifests that the installer and its payload have left.
-const MANIFESTS: [&str; 2] = ["/opt/openshift/manifests", "/opt/openshift/openshift"];
+/// A real one is not done when the last of these masters is ready: the installer sees that first.
+const LINGERS: Duration = Duration::from_secs(10);
 const DONE: &str = "/opt/openshift/.bootkube.done";
 const SINGLE_NODE_CONFIG: &str = "/opt/openshift/master.ign";
 /// Masters that suffice for a control plane before its bootstrap host joins.
@@ -23,56 +23,44 @@ const GONE_AFTER: u32 = 3;
 /// The temporary control plane, until masters have theirs.
 pub fn bootkube() -> Result<()> {
     let settings = Settings::read()?;
-    let mut objects = api::initial(&settings);
-    for manifest in manifests()? {
-        objects.put_manifest(manifest);
-    }
+    let administrator = settings.administrator();
+    manifests::create(&administrator)?;
+    say("manifests created");
     if settings.is_single_node() {
-        write_single_node_config(&settings, &objects)?;
+        // All of what the machine-config server would give; there will be none.
+        let config = machine_config::machine(&settings.with_role(Role::Master), &serde_json::json!({}));
+        write(SINGLE_NODE_CONFIG, &config.to_string())?;
     } else {
-        serve_until_masters_do(&settings, objects)?;
+        serve_until_masters_do(&settings, &administrator)?;
     }
     write(DONE, "")?;
     say("bootkube done");
     Ok(())
 }
 
-fn serve_until_masters_do(settings: &Settings, objects: Objects) -> Result<()> {
-    let serving = api::start(settings, objects, "bootstrap")?;
+fn serve_until_masters_do(settings: &Settings, administrator: &Client) -> Result<()> {
+    api::start(settings)?;
     say(&format!("bootstrap serves {}", settings.address));
     let needed = settings.replicas.saturating_sub(1).min(ENOUGH_MASTERS);
-    loop {
-        let masters = serving.with(|objects| objects.masters());
-        let ready = masters.iter().filter(|(_, ready)| *ready).count();
-        if ready >= needed && masters.first().is_some_and(|(name, _)| serving.has_copy(name)) {
-            break;
-        }
+    while ready_masters(administrator).len() < needed {
+        approve(administrator);
         sleep(INTERVAL);
     }
+    sleep(LINGERS);
     // The servers end with this process.
     address::release(settings.address)
 }
 
-/// All of what the machine-config server would give; there will be none.
-fn write_single_node_config(settings: &Settings, objects: &Objects) -> Result<()> {
-    let settings = Settings { objects: Some(objects.clone()), ..settings.with_role(Role::Master) };
-    let config = machine_config::machine(&settings, &serde_json::json!({}));
-    write(SINGLE_NODE_CONFIG, &config.to_string())
+/// None as long as the API server doesn't answer.
+fn ready_masters(administrator: &Client) -> Vec<String> {
+    let masters = api::masters(administrator).inspect_err(|error| eprintln!("no list of the masters: {error}"));
+    masters.unwrap_or_default().into_iter().filter(|(_, is_ready)| *is_ready).map(|(name, _)| name).collect()
 }
 
-fn manifests() -> Result<Vec<Value>> {
-    let mut manifests = Vec::new();
-    for dir in MANIFESTS {
-        let Ok(entries) = fs::read_dir(dir) else { continue };
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|end| end == "yaml") {
-                let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-                manifests.push(serde_norway::from_str(&text).with_context(|| path.display().to_string())?);
-            }
-        }
+fn approve(administrator: &Client) {
+    if let Err(error) = node::approve_certificates(administrator) {
+        eprintln!("cannot approve requests for certificates, trying again: {error}");
     }
-    Ok(manifests)
 }
 
 /// Atomically.
@@ -87,15 +75,13 @@ fn write(path: &str, text: &str) -> Result<()> {
 /// Ends when the control plane is that of a master.
 pub fn progress() -> Result<()> {
     let settings = Settings::read()?;
-    while !Path::new(DONE).exists() || !settings.is_single_node() && !served_by_master(&settings) {
+    let administrator = settings.administrator();
+    let has_ended = || settings.is_single_node() || matches!(machine_config::is_on_master(&administrator), Ok(true));
+    while !Path::new(DONE).exists() || !has_ended() {
         sleep(INTERVAL);
     }
     say("etcd bootstrap is complete");
     Ok(())
-}
-
-fn served_by_master(settings: &Settings) -> bool {
-    api::server_name(settings).is_ok_and(|name| name != "bootstrap")
 }
 
 /// A node of the cluster.
@@ -103,37 +89,41 @@ pub fn kubelet() -> Result<()> {
     node::run(&Settings::read()?)
 }
 
-/// A master's part of the control plane: holds a copy, and serves when no other master does and it is its turn.
+/// A master's part of the control plane: serves, with the controller, when nobody else does and it is its turn.
 pub fn control_plane() -> Result<()> {
     let settings = Settings::read()?;
-    let name = node::name()?;
-    let objects = match &settings.objects {
-        Some(objects) => objects.clone(),
-        None => stand_by(&settings, &name),
-    };
-    let serving = api::start(&settings, objects, &name)?;
+    let (name, administrator) = (node::name()?, settings.administrator());
+    if !settings.is_single_node() {
+        stand_by(&settings, &administrator, &name);
+    }
+    api::start(&settings)?;
+    pods::serve_logs(&settings)?;
     say(&format!("{name} serves {}", settings.address));
-    let watched = serving.clone();
-    thread::spawn(move || controller::run(&watched)).join().map_err(|_| anyhow::anyhow!("the controller ended"))
+    machine_config::run(&administrator, &name)?;
+    while !ready_masters(&administrator).contains(&name) {
+        // As the script of a single node's first boot does; other masters are ready by now.
+        if settings.is_single_node() {
+            approve(&administrator);
+        }
+        sleep(INTERVAL);
+    }
+    job::run(&settings, &name)?;
+    loop {
+        park();
+    }
 }
 
 /// Returns when it is this master's turn.
-fn stand_by(settings: &Settings, name: &str) -> Objects {
-    let (mut last, mut failed) = (None::<Objects>, 0);
+fn stand_by(settings: &Settings, administrator: &Client, name: &str) {
+    let mut failed = 0;
     loop {
-        match api::copy(settings, name) {
-            Ok(objects) => (last, failed) = (Some(objects), 0),
-            Err(error) => {
-                failed += 1;
-                eprintln!("no copy ({failed}): {error:#}");
-            }
-        }
-        let first = last.as_ref().and_then(|objects| objects.masters().into_iter().next());
-        if failed >= GONE_AFTER
-            && first.is_some_and(|(first, _)| first == name)
-            && let Some(objects) = last.take()
-        {
-            return objects;
+        failed = if api::is_served(settings) { 0 } else { failed + 1 };
+        let is_first = || {
+            let masters = api::masters(administrator).unwrap_or_default();
+            masters.first().is_some_and(|(first, _)| first == name)
+        };
+        if failed >= GONE_AFTER && is_first() {
+            return;
         }
         sleep(INTERVAL);
     }

@@ -1,9 +1,15 @@
 //! Settings of a machine's stand-ins.
 
-use super::objects::Objects;
+use super::API_PORT;
 use anyhow::{Context, Result};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
-use std::{fs, net::Ipv4Addr};
+use serde_json::json;
+use simulator::Client;
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 /// Where they are on a machine.
 pub const SETTINGS_PATH: &str = "/etc/stand-in.json";
@@ -41,14 +47,18 @@ pub struct Settings {
     pub replicas: usize,
     /// Below it are the files that configs name.
     pub files_url: String,
+    /// The API server on the test's host, as machines reach it.
+    pub api: SocketAddr,
     /// Of all certificates, PEM.
     pub authority: String,
-    /// Of the servers, PEM, with its key.
+    /// Of all servers, PEM, with its key.
     pub server: [String; 2],
-    /// Of who may ask the API, PEM, with its key.
-    pub client: [String; 2],
-    /// The initial objects of a control plane without a predecessor: on a single node.
-    pub objects: Option<Objects>,
+    /// An administrator's.
+    pub token: String,
+    /// Where the API server reaches the kubelet of the machine that has the cluster's address: on its own loopback.
+    pub kubelet_port: u16,
+    /// Where the controller finds the service: a proxy that records what it says.
+    pub service_url: String,
 }
 
 impl Settings {
@@ -65,5 +75,33 @@ impl Settings {
     /// Whether the cluster is a single node.
     pub fn is_single_node(&self) -> bool {
         self.replicas == 1
+    }
+
+    /// An administrator of the API server, whoever has the cluster's address.
+    pub(super) fn administrator(&self) -> Client {
+        Client::new(&format!("https://{}", self.api), &self.authority, &self.token)
+    }
+
+    /// The same at the cluster's address.
+    pub(super) fn client(&self) -> Client {
+        Client::new(&self.url(), &self.authority, &self.token)
+    }
+
+    fn url(&self) -> String {
+        format!("https://{}:{API_PORT}", self.address)
+    }
+
+    /// An administrator's kubeconfig: JSON, which is YAML too.
+    pub(super) fn kubeconfig(&self) -> String {
+        let cluster = json!({"server": self.url(), "certificate-authority-data": BASE64.encode(&self.authority)});
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "rack", "cluster": cluster}],
+            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "contexts": [{"name": "admin", "context": {"cluster": "rack", "user": "admin"}}],
+            "current-context": "admin",
+        })
+        .to_string()
     }
 }

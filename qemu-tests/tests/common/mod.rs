@@ -8,6 +8,7 @@ use qemu_tests::{
     images::{Compression, Drivers, LiveIso, SectorSize, live_iso},
     media,
     rack::{NodeFacts, Rack, RackConfig, RackError},
+    stand_in::cluster_files::ControlPlane,
     table::Live,
     view::HostView,
     vm::{Bus, Firmware},
@@ -73,20 +74,20 @@ pub(crate) fn rack_with_disks_on(
     rack
 }
 
-/// A rack of the built images, with a control plane that `program` stands in for, and so many masters.
+/// A rack of the built images, with a control plane and so many masters.
 pub(crate) fn rack_with_control_plane(
     run: &str,
     hosts: u8,
     masters: u8,
     bus: Bus,
     compression: Compression,
-    program: &str,
+    control_plane: ControlPlane,
 ) -> Rack {
     let image = ok(media::os_image(SectorSize::B512, compression, Drivers::Cloud));
     let mut config = RackConfig::new(run, hosts, ok(media::agent_iso(Drivers::Cloud)), image);
     config.bus = bus;
     config.masters = masters;
-    config.control_plane = Some(program.into());
+    config.control_plane = Some(control_plane);
     let mut rack = ok(Rack::start(config, changes()));
     ok(rack.power_on());
     rack

@@ -9,7 +9,7 @@ pub(crate) struct Authority {
     pem: String,
 }
 
-/// A key, and a certificate for it, of `127.0.0.1` and `localhost`.
+/// A key, and a certificate for it, of `127.0.0.1`, `localhost` and other names.
 pub(crate) struct Identity {
     pub(crate) certificate: rcgen::Certificate,
     pub(crate) key: KeyPair,
@@ -28,15 +28,17 @@ impl Authority {
         &self.pem
     }
 
-    pub(crate) fn issue(&self) -> Identity {
+    /// `names` are those of the loopback elsewhere.
+    pub(crate) fn issue(&self, names: &[&str]) -> Identity {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let names = ["localhost", "127.0.0.1"].iter().chain(names);
+        let params = CertificateParams::new(names.map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
         Identity { certificate: params.signed_by(&key, &self.issuer).unwrap(), key }
     }
 
     /// What a server needs to be trusted by those who trust this authority.
     pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
-        let identity = self.issue();
+        let identity = self.issue(&[]);
         tls::server_config(&identity.certificate, &identity.key)
     }
 }

@@ -25,7 +25,7 @@ const fn row(
 }
 
 /// All that [`crds`] declares.
-pub const RESOURCES: [Resource; 13] = [
+pub const RESOURCES: [Resource; 14] = [
     row("config.openshift.io", "v1", "ClusterOperator", "clusteroperators", false, true),
     row("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false, true),
     row("config.openshift.io", "v1", "Proxy", "proxies", false, true),
@@ -35,6 +35,7 @@ pub const RESOURCES: [Resource; 13] = [
     row("metal3.io", "v1alpha1", "Provisioning", "provisionings", false, true),
     row("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts", true, true),
     row("machine.openshift.io", "v1beta1", "Machine", "machines", true, true),
+    row("machineconfiguration.openshift.io", "v1", "MachineConfig", "machineconfigs", false, false),
     row("machineconfiguration.openshift.io", "v1", "MachineConfigPool", "machineconfigpools", false, true),
     row("route.openshift.io", "v1", "Route", "routes", true, true),
     row("image.openshift.io", "v1", "ImageStream", "imagestreams", true, true),

@@ -20,7 +20,7 @@ mod tests;
 pub use client::{Client, ClientError};
 pub use cluster::{
     Cluster,
-    certificates::{CertificateRequest, NODE_BOOTSTRAPPER, NODE_BOOTSTRAPPER_GROUPS},
+    certificates::{self, CertificateRequest, NODE_BOOTSTRAPPER, NODE_BOOTSTRAPPER_GROUPS},
     nodes::{NodeState, numbered_ip, numbered_node},
     operators::Condition,
 };

@@ -107,10 +107,15 @@ fn free_port() -> u16 {
 impl ApiServer {
     /// Starts one; `None`, with the reason printed, where its programs are not built. Several may run at once.
     pub fn start() -> Option<Self> {
+        Self::start_as(&[])
+    }
+
+    /// The same, for clients that reach it by these names or addresses, too.
+    pub fn start_as(names: &[&str]) -> Option<Self> {
         let programs = programs()?;
         let directory = directory(programs.ancestors().nth(2).unwrap());
         let authority = Authority::new("simulator");
-        write_files(directory.path(), &authority);
+        write_files(directory.path(), &authority, names);
         let (etcd, etcd_port) = start_etcd(&programs, directory.path());
         let kubelet = Arc::new(Kubelet::start(&authority));
         let server = Self {
@@ -151,9 +156,23 @@ impl ApiServer {
         format!("https://127.0.0.1:{}", self.port)
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The server's certificate and its key, both PEM: other servers of its names may have them.
+    pub fn identity(&self) -> [String; 2] {
+        ["server.crt", "server.key"].map(|name| fs::read_to_string(self.directory.path().join(name)).unwrap())
+    }
+
     /// The certificate of the authority that the server's is signed by.
     pub fn ca_pem(&self) -> &str {
         self.authority.pem()
+    }
+
+    /// The token of an administrator.
+    pub fn admin_token(&self) -> &'static str {
+        ADMIN_TOKEN
     }
 
     /// A kubeconfig of an administrator.
@@ -297,8 +316,8 @@ fn established(definition: &Value) -> bool {
     conditions.into_iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-fn write_files(directory: &Path, authority: &Authority) {
-    let (serving, accounts) = (authority.issue(), KeyPair::generate().unwrap());
+fn write_files(directory: &Path, authority: &Authority, names: &[&str]) {
+    let (serving, accounts) = (authority.issue(names), KeyPair::generate().unwrap());
     let files = [
         ("ca.crt", authority.pem().to_owned()),
         ("server.crt", testkit::tls::pem(&serving.certificate)),

@@ -1,7 +1,7 @@
 //! The requests for certificates that kubelets make.
 
 use super::Cluster;
-use crate::{authority::pem, await_some};
+use crate::{Client, ClientError, authority::pem, await_some};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ pub const NODE_BOOTSTRAPPER: &str = "system:serviceaccount:openshift-machine-con
 pub const NODE_BOOTSTRAPPER_GROUPS: [&str; 2] =
     ["system:serviceaccounts", "system:serviceaccounts:openshift-machine-config-operator"];
 
-const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+/// Where they are.
+pub const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// A request, made to order: as kubelets make it by [`CertificateRequest::client`] and [`CertificateRequest::serving`], or with a member
 /// that is not as it should be.
@@ -77,6 +78,17 @@ impl CertificateRequest {
         let request = params.serialize_request(&KeyPair::generate().unwrap()).unwrap();
         pem("CERTIFICATE REQUEST", request.der())
     }
+
+    /// Makes the object of the request as its requester, with this PKCS#10, and gives its name.
+    pub fn make(&self, client: &Client, pem: &str) -> Result<String, ClientError> {
+        let object = json!({
+            "metadata": { "generateName": "csr-" },
+            "spec": { "request": STANDARD.encode(pem), "signerName": self.signer, "usages": self.usages },
+        });
+        let groups: Vec<_> = self.groups.iter().map(String::as_str).collect();
+        let stored = client.acting_as(&self.requester, &groups).create(REQUESTS, &object)?;
+        Ok(stored["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+    }
 }
 
 impl Cluster {
@@ -87,13 +99,7 @@ impl Cluster {
 
     /// The same with another text in place of the PKCS#10.
     pub fn certificate_request_of(&self, request: &CertificateRequest, pem: &str) -> String {
-        let object = json!({
-            "metadata": { "generateName": "csr-" },
-            "spec": { "request": STANDARD.encode(pem), "signerName": request.signer, "usages": request.usages },
-        });
-        let groups: Vec<_> = request.groups.iter().map(String::as_str).collect();
-        let stored = self.client.acting_as(&request.requester, &groups).create(REQUESTS, &object).unwrap();
-        stored["metadata"]["name"].as_str().unwrap().to_owned()
+        request.make(&self.client, pem).unwrap()
     }
 
     /// What the kubelet of a new node does: asks for its client certificate, waits for the approval, and asks for its server's. Gives the
@@ -111,9 +117,7 @@ impl Cluster {
 
     /// Whether a request is approved.
     pub fn is_approved(&self, name: &str) -> bool {
-        let request = self.read_certificate_request(name);
-        let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.into_iter().any(|condition| condition["type"] == "Approved" && condition["status"] == "True")
+        is_approved(&self.read_certificate_request(name))
     }
 
     /// A request as it is now.
@@ -121,11 +125,22 @@ impl Cluster {
         self.client.get(&format!("{REQUESTS}/{name}")).unwrap()
     }
 
-    /// What an administrator does in place of a controller that approves; or denies, as `kind` says.
+    /// As [`judge`], by its name.
     pub fn judge_certificate_request(&self, name: &str, kind: &str) {
-        let mut request = self.read_certificate_request(name);
-        request["status"]["conditions"] =
-            json!([{ "type": kind, "status": "True", "reason": "ByHand", "message": "judged by a test" }]);
-        self.client.replace(&format!("{REQUESTS}/{name}/approval"), &request).unwrap();
+        judge(&self.client, self.read_certificate_request(name), kind).unwrap();
     }
+}
+
+/// Whether this request is approved.
+pub fn is_approved(request: &Value) -> bool {
+    let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Approved" && condition["status"] == "True")
+}
+
+/// What an administrator does in place of a controller that approves; or denies, as `kind` says.
+pub fn judge(client: &Client, mut request: Value, kind: &str) -> Result<(), ClientError> {
+    request["status"]["conditions"] =
+        json!([{ "type": kind, "status": "True", "reason": "ByHand", "message": "judged by a test" }]);
+    let name = request["metadata"]["name"].as_str().unwrap_or_default();
+    client.replace(&format!("{REQUESTS}/{name}/approval"), &request).map(drop)
 }

@@ -1,6 +1,6 @@
 //! In place of nodes and operators: what makes the objects that they would make.
 
-pub(crate) mod certificates;
+pub mod certificates;
 pub(crate) mod nodes;
 pub(crate) mod operators;
 
