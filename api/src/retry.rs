@@ -62,6 +62,16 @@ mod tests {
     }
 
     #[test]
+    fn controller_matrix() {
+        let retries = |status| RetryPolicy::Controller.retries(Transience::Status(status));
+        assert_eq!([404, 423, 425].map(retries), [10; 3]);
+        assert_eq!([408, 429, 500, 502, 503, 599].map(retries), [15; 6]);
+        assert_eq!([400, 401, 403, 405, 409].map(retries), [0; 5]);
+        assert_eq!(RetryPolicy::Controller.retries(Transience::Transport), 15);
+        assert_eq!(RetryPolicy::Controller.retries(Transience::Permanent), 0);
+    }
+
+    #[test]
     fn delays_stay_below_the_cap() {
         for attempt in [0, 1, 2, 3, 31, u32::MAX] {
             assert!(backoff(attempt) < Duration::from_secs(10));

@@ -2,7 +2,7 @@
 //! are, does what is left to do in the cluster, and ends with it.
 //!
 //! `run` reads the settings and decides, by [`Mode`], which tasks run; each task is a module, and ends by itself or with [`clock::End`].
-//! Tasks share what the service last said ([`follow`]) and what went wrong ([`clock::Faults`]). Nothing is kept on disk: after a restart each
+//! Tasks share what the service last said (`follow`) and what went wrong ([`clock::Faults`]). Nothing is kept on disk: after a restart each
 //! task finds in service and cluster how far it was.
 
 mod admin;

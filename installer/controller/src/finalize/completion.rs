@@ -33,6 +33,7 @@ pub(super) async fn send(ctx: &Context, result: Result<(), Unfinished>) {
     };
     if until(&ctx.clock, &ctx.end, INTERVAL, None, look).await.is_ok() {
         tracing::info!(success = %body["is_success"], "completed");
+        ctx.follow.look_soon();
     }
 }
 
