@@ -1,5 +1,6 @@
 //! The Kubernetes API. Each call has a deadline; what is looked at again and again is watched.
 
+mod connect;
 mod login;
 pub mod objects;
 mod watched;
@@ -84,7 +85,7 @@ impl Debug for Cluster {
 impl Cluster {
     /// Connects nothing yet.
     pub fn new(config: kube::Config, deadline: Duration) -> Result<Self, LoginError> {
-        let client = Client::try_from(config).map_err(|source| LoginError::Client { source: Box::new(source) })?;
+        let client = connect::client(config).map_err(|source| LoginError::Client { source: Box::new(source) })?;
         Ok(Self { client, deadline })
     }
 
