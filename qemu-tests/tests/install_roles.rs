@@ -1,5 +1,6 @@
 //! Every role of a cluster with a control plane: a bootstrap host with two more masters and a worker, and a single node that bootstraps in
-//! place. The API server is a real one, before which a stand-in is, and the controller in the cluster is ours. On the way, the effect of a cut cable on the mesh, an installation that survives
+//! place. The API server is a real one, before which a stand-in is, and the controller in the cluster is ours. On the way, the effect of a
+//! cut cable on the mesh, an installation that survives
 //! a kill of the service, and an image whose server stops while it is written, and comes back.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
@@ -23,7 +24,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     thread::{self, sleep},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// All that the controller of a single node tells the service.
@@ -31,7 +32,7 @@ const SINGLE_NODE_CHANGES: [&str; 14] = [
     r#"PUT infra-envs/hosts/progress "Joined""#,
     r#"PUT infra-envs/hosts/progress "Done""#,
     r#"PUT clusters/progress "Waiting for cluster operators""#,
-    r#"PUT clusters/monitored-operators "progressing""#,
+    PROGRESSING,
     r#"PUT clusters/monitored-operators "available""#,
     r#"PUT clusters/progress "Adding router ca""#,
     "POST clusters/uploads/ingress-cert",
@@ -43,6 +44,7 @@ const SINGLE_NODE_CHANGES: [&str; 14] = [
     r#"PUT clusters/logs-progress "completed""#,
     "POST events",
 ];
+const PROGRESSING: &str = r#"PUT clusters/monitored-operators "progressing""#;
 const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
 
 #[test]
@@ -195,6 +197,13 @@ fn follow_controller(api: Client, logs: &Path) {
 /// From installed hosts to an installed cluster, by what the controller reports alone.
 fn finish_cluster(rack: &mut Rack, api: &ApiServer) {
     ok(rack.wait_cluster("finalizing", LIMIT));
+    // The controller must have seen the operators at work, so that what it reports does not depend on who is faster.
+    let deadline = Instant::now() + LIMIT;
+    while !rack.controller_requests().iter().any(|request| kind(request) == PROGRESSING) {
+        ok(rack.check());
+        assert!(Instant::now() < deadline, "the controller has not reported the operators within {LIMIT:?}");
+        sleep(Duration::from_secs(1));
+    }
     operators(&api.cluster(), &[("Available", "True", "All is well")]);
     api.cluster().ingress_ca(api.ca_pem());
     ok(rack.wait_cluster("installed", LIMIT));
