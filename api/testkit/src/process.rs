@@ -1,6 +1,6 @@
 //! Programs that tests start.
 
-use std::process::Child;
+use std::{path::PathBuf, process::Child};
 
 /// One that ends with its test.
 pub struct Running(pub Child);
@@ -16,4 +16,16 @@ impl Drop for Running {
 pub fn worker(supervisor: u32) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
+}
+
+/// A program of the workspace that `cargo test --workspace` builds beside the tests.
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: cargo test --workspace builds it, as does cargo build -p of its package",
+        path.display()
+    );
+    path
 }

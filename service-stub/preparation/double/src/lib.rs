@@ -1,0 +1,1 @@
+//! Puts the double where a test wants it.

@@ -1,0 +1,2 @@
+//! Behaves as `openshift-install` does.
+fn main() {}

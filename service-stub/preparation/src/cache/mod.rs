@@ -1,0 +1,1 @@
+//! `openshift-install` of each release, taken out of its release image once.

@@ -1,0 +1,1 @@
+//! Manifests between the two commands: split into documents, patched, put in.
