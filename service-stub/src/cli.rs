@@ -3,7 +3,7 @@
 use crate::addresses::{base_url, default_listen, host_part, is_loopback, names, who_may};
 use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
-use crate::cluster_files::ClusterFiles;
+use crate::cluster_files::GivenFiles;
 use crate::disconnected;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
@@ -11,6 +11,7 @@ use crate::http::limits::Limits;
 use crate::http::tls::Tls;
 use crate::media::Media;
 use crate::payload::ImageArgs;
+use crate::preparing::{self, GenerationArgs};
 use crate::releases::{Catalogue, CatalogueArgs, IsoArgument, OsImage};
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
@@ -197,14 +198,20 @@ pub struct Serve {
     /// Directory with the install-time files of clusters with a control plane: bootstrap.ign, master.ign and worker.ign;
     /// optional: arbiter.ign, custom_manifests.json, custom_manifests.yaml, metadata.json, install-config.yaml,
     /// kubeconfig, kubeconfig-noingress and kubeadmin-password. One control-plane host is elected to bootstrap, and the
-    /// cluster's controller reports when a host is done. All clusters of this service get the same files. Without this
-    /// option there is no control plane, and each host reports for itself
-    #[arg(help_heading = "Clusters", long, visible_alias = "install-config-dir", value_name = "DIR")]
+    /// cluster's controller reports when a host is done. A directory ID or NAME.DOMAIN in it has the files of one cluster. Without
+    /// this option and --generate there is no control plane, and each host reports for itself
+    #[arg(
+        help_heading = "Clusters",
+        long,
+        visible_alias = "install-config-dir",
+        value_name = "DIR",
+        group = "control_plane"
+    )]
     pub cluster_files: Option<PathBuf>,
 
     /// Hold a cluster in `finalizing` until its controller has reported that the operators work and uploaded the ingress
     /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
-    #[arg(help_heading = "Clusters", long, requires = "cluster_files")]
+    #[arg(help_heading = "Clusters", long, requires = "control_plane")]
     pub await_controller: bool,
 
     /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
@@ -248,6 +255,9 @@ pub struct Serve {
         default_value = "quay.io/edge-infrastructure/assisted-installer-controller:latest"
     )]
     pub controller_image: String,
+
+    #[command(flatten)]
+    generation: GenerationArgs,
 
     #[command(flatten)]
     image_args: ImageArgs,
@@ -353,7 +363,8 @@ impl Serve {
             Some(path) => Requirements::read(path)?,
             None => Requirements::default(),
         };
-        let cluster_files = self.cluster_files.as_deref().map(ClusterFiles::open).transpose()?;
+        let cluster_files = self.cluster_files.as_deref().map(GivenFiles::open).transpose()?;
+        let generation = self.generation.read();
         let (isos, listed) = IsoArgument::split(self.isos);
         let mut catalogue = self.releases.read()?;
         if !listed.is_empty() {
@@ -369,12 +380,12 @@ impl Serve {
         }
         let disconnected_ignition = self.disconnected_ignition.as_deref().map(disconnected::read).transpose()?;
         // Release images come from the registries that podman uses on this machine.
-        let registry = match &cluster_files {
-            Some(_) => {
+        let registry = match cluster_files.is_some() || generation.is_some() {
+            true => {
                 let registries = Registries::load(Path::new(REGISTRIES_CONF), false)?;
                 Some(Arc::new(netcheck::image::ImageOptions { registries, ..netcheck::image::ImageOptions::default() }))
             }
-            None => None,
+            false => None,
         };
         let given = isos.iter().map(|path| ("--iso", path.as_path()));
         let listed = os_images.iter().filter_map(OsImage::path).map(|path| ("OS image", path));
@@ -418,6 +429,7 @@ impl Serve {
             Supervised::Ended(code) => std::process::exit(code),
         };
         let store = open(&state_dir, self.secrets_key.as_deref())?;
+        preparing::clean(&state_dir);
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::parse_ignored(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
@@ -466,6 +478,7 @@ impl Serve {
                 controller_image: self.controller_image,
                 deliver_agent: self.deliver_agent,
                 cluster_files,
+                generation,
                 image_args: self.image_args,
                 registry,
                 auth,

@@ -25,6 +25,10 @@ pub struct Course {
     pub(crate) ingress_ca: String,
     /// The controller's final report about all operators.
     pub(crate) operators_report: Value,
+    /// Its install-time files are made by this service.
+    pub(crate) prepares_files: bool,
+    /// The preparation that made them.
+    pub(crate) prepared_files: Option<Uuid>,
     /// The cluster's own identity, once it is known.
     pub(crate) openshift_cluster_id: Option<Uuid>,
     /// Name its API is reached by, for hosts that are added.
@@ -48,6 +52,8 @@ impl Default for Course {
             operators: vec![Operator::builtin("console")],
             ingress_ca: String::new(),
             operators_report: Value::Null,
+            prepares_files: false,
+            prepared_files: None,
             openshift_cluster_id: None,
             api_vip_dns_name: String::new(),
             imported: false,
@@ -61,6 +67,11 @@ impl Course {
     /// A controller has reported.
     pub(crate) fn reported(&self) -> bool {
         self.finalizing_stage.is_some() || self.operators.iter().any(|operator| operator.status.is_some())
+    }
+
+    /// The install-time files are not there yet.
+    pub(crate) fn awaits_files(&self) -> bool {
+        self.prepares_files && self.preparation == Preparation::NotStarted
     }
 
     /// The controller is done: the cluster's configuration is complete, and its operators have finished.

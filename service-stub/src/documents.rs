@@ -18,6 +18,7 @@ use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// URL of our binary for a processor.
 fn binary(service: &Service, architecture: &str) -> Option<AgentBinary> {
@@ -112,11 +113,24 @@ pub(crate) fn check_discovery(service: &Service, record: &InfraEnvRecord) -> Res
 /// The config written to an installed host's disk.
 pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostRecord) -> Result<Vec<u8>, Refusal> {
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let files = cluster.and_then(|cluster| ClusterFiles::of_cluster(service, cluster));
+    installed_host_with(service, model, record, files.as_ref())
+}
+
+/// The same with these files of its cluster.
+pub(crate) fn installed_host_with(
+    service: &Service,
+    model: &Model,
+    record: &HostRecord,
+    files: Option<&ClusterFiles>,
+) -> Result<Vec<u8>, Refusal> {
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let added = cluster.filter(|cluster| cluster.day2() && ignition_endpoint::is_elsewhere(cluster, false));
     let endpoint = added.and_then(|cluster| Endpoint::for_host(false, cluster, record));
-    let mut config = match (endpoint, &service.settings.cluster_files) {
+    let mut config = match (endpoint, files) {
         (Some(endpoint), _) => added_node(&endpoint, record),
         (None, Some(files)) => node_of_cluster(files, model, cluster.map(AsRef::as_ref), record)?,
+        (None, None) if service.settings.has_control_plane() => return Err(without_files(cluster)),
         (None, None) => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
     let rendezvous = service.settings.rendezvous.as_ref();
@@ -130,6 +144,14 @@ pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostReco
     }
     let config = host::build(&config).map_err(|error| Refusal::invalid(chain(&error)))?;
     Ok(config.to_json())
+}
+
+/// There is nothing to install the host with.
+fn without_files(cluster: Option<&Arc<ClusterRecord>>) -> Refusal {
+    match cluster {
+        Some(cluster) => Refusal::not_found(format!("cluster {} has no install-time files", cluster.cluster.id)),
+        None => Refusal::not_found("the host has no cluster, whose files it is installed with"),
+    }
 }
 
 /// Its role's config with its name and override. For a single node also the network for its kubelet.

@@ -1,7 +1,6 @@
 //! The effects of transitions on records besides the state, as named in the tables, one arm for each.
 
 use crate::events::{self, Kind, kinds};
-use crate::install_config;
 use crate::machine_networks;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, HostRecord};
 use crate::state::{
@@ -10,7 +9,7 @@ use crate::state::{
     limits,
 };
 use crate::store::Change;
-use api::{ClusterProgressInfo, Secret, Timestamp};
+use api::{ClusterProgressInfo, Timestamp};
 use serde_json::{Value, json};
 
 /// A stage's clock restarts at most this often, seconds.
@@ -101,7 +100,6 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
             record.cluster.install_started_at = change.now;
             record.cluster.install_completed_at = Timestamp::ZERO;
             record.course.begin();
-            prepare(change, record);
             record.cluster.progress = None;
         }
         E::Complete => record.cluster.install_completed_at = change.now,
@@ -146,7 +144,6 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
             if ignored.is_some_and(|ignored| !ignored.host.is_empty() || !ignored.cluster.is_empty()) {
                 tell_cluster(change, record, kinds::VALIDATIONS_IGNORED);
             }
-            tell_cluster(change, record, kinds::CLUSTER_PREPARE_INSTALLATION_STARTED);
         }
         E::TellCancelled => tell_cluster(change, record, kinds::CLUSTER_INSTALLATION_CANCELED),
         E::TellReset => tell_cluster(change, record, kinds::CLUSTER_INSTALLATION_RESET),
@@ -164,22 +161,6 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
             // The real service's text.
             let details = json!({"failed_operators": format!(". Failed OLM operators: {names}")});
             events::cluster(change, record, kinds::CLUSTER_DEGRADED_OLM_OPERATORS_FAILED, details);
-        }
-    }
-}
-
-/// Generates the service's own files; all others are the operator's, and exist beforehand.
-fn prepare(change: &mut Change, record: &mut ClusterRecord) {
-    match install_config::text(record, change.model()) {
-        Ok(text) => {
-            record.course.install_config = Secret::new(text);
-            record.course.preparation = Preparation::Success;
-        }
-        Err(error) => {
-            record.course.preparation = Preparation::Failed;
-            let reason = error.to_string();
-            events::cluster(change, record, kinds::PREPARE_INSTALLATION_FAILED, json!({"error": reason}));
-            record.course.preparation_reason = reason;
         }
     }
 }
@@ -209,7 +190,7 @@ mod tests {
     use crate::model::HostKey;
     use crate::state::ClusterState;
     use crate::store::{EventQuery, Store, StoreError};
-    use api::{Cluster, ClusterId, HostId, HostProgressInfo, HostRole, HostStage, InfraEnvId, MachineNetwork};
+    use api::{Cluster, ClusterId, HostId, HostProgressInfo, HostRole, HostStage, InfraEnvId, MachineNetwork, Secret};
 
     fn changing<T>(work: impl FnOnce(&mut Change) -> T) -> (T, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();

@@ -6,8 +6,8 @@
 //!
 //! # With and without a control plane
 //!
-//! This service does not generate role configs. An operator puts those of `openshift-install` into a directory
-//! ([`cluster_files`]): then one master is elected to carry the temporary control plane, and gets `bootstrap.ign` for it;
+//! Role configs come from `openshift-install`, which an operator runs beforehand ([`cluster_files`]), or the service for each
+//! cluster (`preparing`): then one master is elected to carry the temporary control plane, and gets `bootstrap.ign` for it;
 //! every host's config is its role's with its own part merged in; and the cluster's controller reports `Joined` and
 //! `Done`.
 //!
@@ -67,6 +67,7 @@ mod operators;
 mod page;
 pub mod pass;
 pub mod payload;
+pub mod preparing;
 mod refresh;
 pub mod releases;
 pub mod rendezvous;

@@ -1,6 +1,7 @@
 //! Work without a request: every few seconds, and after large changes.
 
 use crate::pass::{self, Rules};
+use crate::preparing;
 use crate::rendezvous;
 use crate::retention;
 use crate::service::Service;
@@ -19,6 +20,7 @@ impl Service {
         let began = Instant::now();
         let all = model.clusters.keys().map(|id| Some(*id)).chain(unbound.then_some(None));
         self.settle_all(all, pass::monitor_cluster)?;
+        preparing::begin(self);
         self.store.published().cycle(began.elapsed());
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "cannot carry out the rack plan");

@@ -9,6 +9,7 @@ use crate::metrics::Metrics;
 use crate::model::InfraEnvRecord;
 use crate::pass::{Rules, Unsettled};
 use crate::payload::Payloads;
+use crate::preparing::Preparations;
 use crate::store::{Change, Store, StoreError};
 use crate::unregistered::Unregistered;
 use api::Timestamp;
@@ -39,6 +40,8 @@ pub struct Service {
     pub(crate) unregistered: Unregistered,
     /// Images named by release images.
     pub payloads: Payloads,
+    /// Clusters whose files are being made.
+    pub(crate) preparations: Preparations,
     /// New hosts, by source address.
     pub registrations: Rates,
     /// Places for requests.
@@ -71,6 +74,7 @@ impl Service {
             outstanding: Outstanding::default(),
             unregistered: Unregistered::default(),
             payloads: Payloads::default(),
+            preparations: Preparations::default(),
             registrations: Rates::default(),
             gates,
             metrics: Metrics::default(),
@@ -85,7 +89,7 @@ impl Service {
     /// The inputs of its passes.
     pub(crate) fn rules(&self) -> Rules<'_> {
         let settings = &self.settings;
-        let with_control_plane = settings.cluster_files.is_some();
+        let with_control_plane = settings.has_control_plane();
         // With a control plane the host we run on bootstraps, and that waits for the others anyway.
         let rendezvous = settings.rendezvous.as_ref().filter(|_| !with_control_plane);
         Rules {

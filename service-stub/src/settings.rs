@@ -2,10 +2,11 @@
 
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
-use crate::cluster_files::ClusterFiles;
+use crate::cluster_files::GivenFiles;
 use crate::http::{hosts::Hosts, limits::Limits};
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
+use crate::preparing::Generation;
 use crate::releases::Catalogue;
 use crate::rendezvous::Rendezvous;
 use crate::steps::options::StepOptions;
@@ -33,8 +34,10 @@ pub struct Settings {
     pub controller_image: String,
     /// The discovery config fetches the binary, for an ISO without it.
     pub deliver_agent: bool,
-    /// Clusters have a control plane, and these are its files.
-    pub cluster_files: Option<ClusterFiles>,
+    /// Clusters have a control plane, and its files are in these directories.
+    pub cluster_files: Option<GivenFiles>,
+    /// Clusters have a control plane, and its files are made for each of them.
+    pub generation: Option<Generation>,
     /// Images in install requests, named by the operator.
     pub image_args: ImageArgs,
     /// How to read release images, which name the other images; `None` without a control plane.
@@ -63,6 +66,13 @@ pub struct Settings {
     pub retention: Retention,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
+}
+
+impl Settings {
+    /// Whether clusters have a control plane.
+    pub(crate) fn has_control_plane(&self) -> bool {
+        self.cluster_files.is_some() || self.generation.is_some()
+    }
 }
 
 /// How long untouched clusters and infra-envs are retained, seconds; `None` for ever.

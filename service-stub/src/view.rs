@@ -45,7 +45,7 @@ pub(crate) fn registration(
     if let Some(cluster) = cluster {
         host.join(cluster);
     }
-    host.host.bootstrap = cluster.is_some_and(ClusterRecord::single_node) && service.settings.cluster_files.is_some();
+    host.host.bootstrap = cluster.is_some_and(ClusterRecord::single_node) && service.settings.has_control_plane();
     let now = record.host.registered_at;
     let mut published = Host {
         checked_in_at: now,

@@ -31,3 +31,8 @@ pub fn run(
     let _ = (job, installer, work, bounds, stop, on_phase);
     Err(PreparationError::Cancelled)
 }
+
+/// Removes what runs below `work` have left that were killed.
+pub fn clean(work: &Path) {
+    let _ = work;
+}

@@ -3,7 +3,7 @@
 use super::agent::{LOGS_PROGRESS, LogsProgress};
 use super::lists;
 use crate::auth::Caller;
-use crate::cluster_files::ClusterFiles;
+use crate::cluster_files::{ClusterFiles, prepared};
 use crate::events::{self, Kind, kinds};
 use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
@@ -11,6 +11,7 @@ use crate::logs;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::pass::{self, ClusterRefused};
+use crate::preparing;
 use crate::roles;
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::Trigger, host::Trigger as HostTrigger};
@@ -20,6 +21,7 @@ use api::{ClusterId, HostRole};
 use axum::http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use uuid::Uuid;
 
 pub(super) fn answer(service: &Service, id: ClusterId, status: StatusCode) -> Result<Answer, Refusal> {
     let model = service.store.model();
@@ -133,6 +135,7 @@ pub(crate) fn remove(service: &Service, change: &mut Change, record: &ClusterRec
 pub(crate) fn forget(service: &Service, id: ClusterId) {
     logs::forget(service.store.directory(), id, None);
     manifest_files::forget(service.store.directory(), id);
+    prepared::forget(service.store.directory(), id);
 }
 
 /// A host whose infra-env is the cluster's goes with it; another one goes back to the pool.
@@ -161,21 +164,37 @@ pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal>
             )));
         }
         record.course.roles_assigned = fix_roles(change, id);
-        if service.settings.cluster_files.is_some() {
+        if service.settings.has_control_plane() {
             roles::elect_bootstrap(change, id);
         }
         pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::Install)
             .map_err(|why| refusal(id, Trigger::Install, why))?;
-        record.course.openshift_cluster_id = service.settings.cluster_files.as_ref().and_then(ClusterFiles::cluster_id);
+        preparing::start(service, change, &mut record);
+        if service.settings.cluster_files.is_some() {
+            record.course.openshift_cluster_id = given_identity(service, &record)?;
+        }
         change.put_cluster(record);
         Ok(())
     })?;
     // Those of an earlier attempt.
     logs::forget(service.store.directory(), id, None);
+    preparing::begin(service);
     let answer = answer(service, id, StatusCode::ACCEPTED);
     // What follows is judged after the answer: clients see it begin.
     service.unsettled.note(Some(id));
     answer
+}
+
+/// The identity of the cluster that an operator's files make.
+fn given_identity(service: &Service, record: &ClusterRecord) -> Result<Option<Uuid>, Refusal> {
+    let files = ClusterFiles::of_cluster(service, record).ok_or_else(|| {
+        let (id, name, domain) = (record.cluster.id, &record.cluster.name, &record.cluster.base_dns_domain);
+        Refusal::conflict(format!(
+            "there are no install-time files for cluster {id}: --cluster-files has neither a directory {id} or {name}.{domain}, nor files \
+             for all clusters"
+        ))
+    })?;
+    files.cluster_id().map_err(|error| Refusal::internal(&error))
 }
 
 /// From now on suggested roles are the hosts' own. Whether there was a choice: three hosts are a control plane.

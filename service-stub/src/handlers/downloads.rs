@@ -13,6 +13,7 @@ use crate::install_config;
 use crate::kubeconfig;
 use crate::model::{ClusterRecord, HostKey};
 use crate::netboot;
+use crate::preparing;
 use crate::service::Service;
 use crate::state::ClusterState;
 use api::{ClusterId, HostId, HostStage, InfraEnv};
@@ -108,7 +109,7 @@ pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal>
     let id = call.cluster_id()?;
     let model = service.store.model();
     let record = find_cluster(&model, id)?;
-    let Some(files) = &service.settings.cluster_files else {
+    let Some(files) = ClusterFiles::of_cluster(service, &record) else {
         return Err(Refusal::conflict(format!("cluster {id} has no console: it has no control plane")));
     };
     // A cluster may be installed without a controller that reports operators.
@@ -132,18 +133,22 @@ pub(crate) fn console(service: &Service, call: &Call) -> Result<Answer, Refusal>
     ))
 }
 
-/// Install-time files come from the control plane's tools; the service generates only the install configuration.
+/// Install-time files come from the control plane's tools; the service itself makes only the install configuration.
 fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let wanted = call.query_one_of("file_name", names)?;
     let cluster = find_cluster(&service.store.model(), id)?;
     let state = cluster.state;
-    let files = service.settings.cluster_files.as_ref();
+    let files = ClusterFiles::of_cluster(service, &cluster);
+    let files = files.as_ref();
     let missing = || {
+        if service.settings.has_control_plane() {
+            return Refusal::not_found(format!("{wanted} of cluster {id} was not found"));
+        }
         Refusal::Application(
             StatusCode::NOT_IMPLEMENTED,
             format!(
-                "this cluster has no {wanted}: it has no control plane; `landfall serve --cluster-files DIR` brings one up"
+                "this cluster has no {wanted}: it has no control plane; `landfall serve` brings one up with --generate or --cluster-files DIR"
             ),
         )
     };
@@ -168,7 +173,7 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
     }
     let found = match (files.read(name), *name) {
         (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, &cluster, own)?),
-        (Ok(Some(config)), "bootstrap.ign") => {
+        (Ok(Some(config)), "bootstrap.ign") if !files.are_prepared() => {
             let manifests = generated_manifests::machine_configs(&cluster, &service.store.model().hosts_of_cluster(id));
             let config = generated_manifests::with_machine_configs(config, &manifests);
             Ok(Some(config.map_err(|error| Refusal::internal(&error))?))
@@ -238,8 +243,13 @@ pub(crate) fn host_config(service: &Service, call: &Call) -> Result<(String, Vec
     if !cluster.state.files_available() {
         return Err(too_early(cluster.cluster.id, cluster.state, "files", &ClusterState::WITH_FILES));
     }
-    let name = format!("{}-{}.ign", record.effective_role(), key.host);
-    Ok((name, documents::installed_host(service, &model, &record)?))
+    let name = preparing::host_file(&record);
+    let files = ClusterFiles::of_cluster(service, cluster).filter(ClusterFiles::are_prepared);
+    let prepared = files.map(|files| files.read(&name)).transpose().map_err(|error| Refusal::internal(&error))?;
+    match prepared.flatten() {
+        Some(config) => Ok((name, config)),
+        None => Ok((name, documents::installed_host(service, &model, &record)?)),
+    }
 }
 
 /// GET /landfall/config/{role}: the target of the pointer in a host's config.

@@ -3,6 +3,7 @@
 use super::hosts::{answer, before_installation, change_host};
 use super::models;
 use crate::check::{disks, host::valid_hostname};
+use crate::cluster_files::ClusterFiles;
 use crate::http::body::{BodyShape, list, not_here, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal, call::shortened};
 use crate::model::HostRecord;
@@ -93,11 +94,11 @@ fn apply(
 
 /// Another role may need a larger disk, or accept a smaller one.
 fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: HostRole) -> Result<(), Refusal> {
-    if role == HostRole::Arbiter
-        && let Some(files) = &service.settings.cluster_files
-    {
-        let config = files.read("arbiter.ign").map_err(|error| Refusal::internal(&error))?;
-        if config.is_none() {
+    if role == HostRole::Arbiter && service.settings.cluster_files.is_some() {
+        let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id));
+        let files = cluster.and_then(|cluster| ClusterFiles::of_cluster(service, cluster));
+        let config = files.map(|files| files.read("arbiter.ign")).transpose();
+        if config.map_err(|error| Refusal::internal(&error))?.flatten().is_none() {
             return Err(Refusal::invalid("no host can be an arbiter: arbiter.ign is missing from --cluster-files"));
         }
     }

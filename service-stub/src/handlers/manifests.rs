@@ -193,7 +193,7 @@ fn manifest_name(id: ClusterId, folder: Option<&str>, file: &str) -> Result<Name
 /// Manifests need a control plane, and must precede its installation.
 fn may_change(service: &Service, id: ClusterId) -> Result<(), Refusal> {
     let state = find_cluster(&service.store.model(), id)?.state;
-    if service.settings.cluster_files.is_none() {
+    if !service.settings.has_control_plane() {
         return Err(Refusal::not_implemented("manifests without a control plane (see --cluster-files)"));
     }
     if !matches!(state, ClusterState::PendingForInput | ClusterState::Insufficient | ClusterState::Ready) {

@@ -413,7 +413,7 @@ fn release(
 
 /// Some settings need a control plane: if accepted without effect, they would leave a disk unencrypted that a user believes encrypted.
 pub(super) fn refuse_unserved(service: &Service, record: &ClusterRecord) -> Result<(), Refusal> {
-    if service.settings.cluster_files.is_some() {
+    if service.settings.has_control_plane() {
         return Ok(());
     }
     let on = record.settings.get("disk_encryption").and_then(|setting| setting["enable_on"].as_str());

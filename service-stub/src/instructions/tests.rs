@@ -4,7 +4,7 @@ use super::options::StepOptions;
 use super::*;
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
-use crate::cluster_files::ClusterFiles;
+use crate::cluster_files::GivenFiles;
 use crate::http::limits::Limits;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, IgnoredValidations, InfraEnvRecord};
 use crate::net::Cidr;
@@ -36,7 +36,8 @@ fn settings(files: &std::path::Path) -> Settings {
         installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
         controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
         deliver_agent: false,
-        cluster_files: Some(ClusterFiles::open(files).unwrap()),
+        cluster_files: Some(GivenFiles::open(files).unwrap()),
+        generation: None,
         image_args: Default::default(),
         registry: None,
         auth: Auth::None,

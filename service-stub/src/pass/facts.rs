@@ -68,6 +68,7 @@ pub(super) fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterReco
         hosts: hosts.iter().map(|host| (host.state, host.effective_role())).collect(),
         control_plane_count: masters(record),
         preparation: course.preparation,
+        awaits_files: course.awaits_files(),
         finalizing_stage: course.finalizing_stage,
         in_finalizing_stage: age(progress.finalizing_stage_started_at),
         olm_timeout: course.olm_timeout(),

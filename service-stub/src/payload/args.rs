@@ -10,7 +10,7 @@ pub struct ImageArgs {
     /// Image reference of the machine-config operator in install requests, with which installers apply bootstrap.ign: for one
     /// version (4.22.9=IMAGE), a minor release (4.22=IMAGE), or all. May be repeated. Default: the one that the cluster's
     /// release image names
-    #[arg(long = "mco-image", value_name = "[VERSION=]IMAGE", requires = "cluster_files")]
+    #[arg(long = "mco-image", value_name = "[VERSION=]IMAGE", requires = "control_plane")]
     pub mco_images: Vec<ForVersion>,
 
     /// Image reference in install requests that gathers a cluster's logs, per version as for --mco-image. Takes precedence over
@@ -19,7 +19,7 @@ pub struct ImageArgs {
         id = "must_gather_for_version",
         long = "must-gather-image",
         value_name = "[VERSION=]IMAGE",
-        requires = "cluster_files"
+        requires = "control_plane"
     )]
     pub must_gather_images: Vec<ForVersion>,
 }

@@ -25,7 +25,9 @@ pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<W
     use ClusterState as S;
     service.settings.registry.as_ref()?;
     // Without a control plane no request names these images.
-    service.settings.cluster_files.as_ref()?;
+    if !service.settings.has_control_plane() {
+        return None;
+    }
     let open = model.clusters.values().filter(|record| {
         let state = record.state;
         !record.day2() && !matches!(state, S::Installed | S::Finalizing | S::Error | S::Cancelled)

@@ -110,7 +110,7 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
 }
 
 fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
-    if service.settings.cluster_files.is_some() {
+    if service.settings.has_control_plane() {
         bootstrap_here(service, rendezvous)?;
     }
     clusters::install(service, &call(&[("cluster_id", rendezvous.cluster.to_string())], Value::Null))?;

@@ -18,7 +18,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
 /// Without a control plane the endpoint is this service, which the host reaches already.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
     let record = situation.cluster.filter(|record| record.day2())?;
-    let endpoint = Endpoint::for_host(situation.settings.cluster_files.is_some(), record, situation.record)?;
+    let endpoint = Endpoint::for_host(situation.settings.has_control_plane(), record, situation.record)?;
     json::<kinds::ApiVipConnectivityCheck>(&endpoint.request(situation.record))
 }
 

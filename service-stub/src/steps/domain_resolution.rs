@@ -28,7 +28,7 @@ fn asked_in(state: HostState, added: bool) -> bool {
 
 /// The names of a control plane, two names that must not exist, and the registry of the release; none without a control plane.
 fn ask(situation: &Situation) -> Option<Vec<String>> {
-    let record = situation.cluster.filter(|_| situation.settings.cluster_files.is_some())?;
+    let record = situation.cluster.filter(|_| situation.settings.has_control_plane())?;
     let (name, base) = (&record.cluster.name, &record.cluster.base_dns_domain);
     if base.is_empty() {
         return None;

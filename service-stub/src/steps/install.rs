@@ -41,7 +41,7 @@ pub(crate) fn request(situation: &Situation) -> Option<InstallRequest> {
     let boot_device =
         [&host.installation_disk_id, &host.installation_disk_path].into_iter().find(|id| !id.is_empty())?;
     let settings = situation.settings;
-    let with_control_plane = settings.cluster_files.is_some();
+    let with_control_plane = settings.has_control_plane();
     let day1 = !record.day2();
     Some(InstallRequest {
         boot_device: boot_device.clone(),

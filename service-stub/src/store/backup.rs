@@ -1,4 +1,4 @@
-//! Backups: a snapshot of all records as stored, encrypted, with the keys and manifests beside them.
+//! Backups: a snapshot of all records as stored, encrypted, with the keys, manifests and install-time files beside them.
 //!
 //! A backup is a line with its version, frames (a letter, a name and its content, each with its length), and finally the SHA-256
 //! of all before: a truncated or changed backup is refused as a whole. It holds secrets, as the state directory does. A running
@@ -11,6 +11,7 @@ use super::layout::FILE;
 use super::open::{Health, inspect};
 use super::{Store, salvage, seal, seal::Seal};
 use crate::auth::keys::{self, write_new};
+use crate::cluster_files::prepared;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, Event, HostRecord, InfraEnvRecord};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -45,7 +46,8 @@ const STARTING_TRIES: u32 = 50;
 const STARTING_PAUSE: Duration = Duration::from_millis(100);
 /// Files beside the store.
 const FILES: [&str; 6] = [seal::FILE, keys::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-cert.pem", "tls-key.pem"];
-const MAX_FILE_BYTES: u64 = 1 << 20;
+/// No file beside the store is larger.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +170,7 @@ fn read(input: impl Read, each: &mut dyn FnMut(Frame) -> Result<(), BackupError>
     }
 }
 
-/// Whether it is one of our files: a key, or a manifest in its place.
+/// Whether it is one of our files: a key, or a manifest or an install-time file in its place.
 fn is_file(name: &str) -> bool {
     let manifest = |name: &str| {
         let (cluster, rest) = name.strip_prefix("manifests/")?.split_once('/')?;
@@ -176,7 +178,7 @@ fn is_file(name: &str) -> bool {
         uuid::Uuid::parse_str(cluster).ok()?;
         manifest_files::Name::parse(folder, file)
     };
-    FILES.contains(&name) || manifest(name).is_some()
+    FILES.contains(&name) || manifest(name).is_some() || prepared::is_file(name)
 }
 
 /// Writes a backup of a state directory from one read transaction of its store.
@@ -194,6 +196,7 @@ fn write(directory: &Path, transaction: &ReadTransaction, output: impl Write) ->
         let manifests = manifest_files::list(directory, cluster).map_err(file_error(directory))?;
         names.extend(manifests.iter().map(|name| format!("manifests/{cluster}/{}/{}", name.folder, name.file)));
     }
+    names.extend(prepared::list(directory));
     for name in names {
         let path = directory.join(&name);
         let mut content = Vec::new();

@@ -61,7 +61,7 @@ pub struct Store {
     file: DatabaseFile,
     /// A commit failed, and it is unknown how much of it is on disk: the next one writes everything.
     behind: AtomicBool,
-    seal: Seal,
+    seal: Arc<Seal>,
     directory: PathBuf,
     current: RwLock<Arc<Model>>,
     presences: Presences,
@@ -101,7 +101,7 @@ impl Store {
         let mut store = Self {
             file,
             behind: AtomicBool::new(false),
-            seal,
+            seal: Arc::new(seal),
             directory: directory.into(),
             current: RwLock::default(),
             presences: Presences::default(),
@@ -125,6 +125,11 @@ impl Store {
     /// From now on changes must leave this much of the file system free; those that remove something are exempt.
     pub(crate) fn leave_free(&self, bytes: u64) {
         self.free_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What files beside the records are sealed with.
+    pub(crate) fn seal(&self) -> Arc<Seal> {
+        self.seal.clone()
     }
 
     /// Where uploaded files may be stored.

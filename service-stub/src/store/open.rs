@@ -7,6 +7,7 @@ use super::layout::{CACHE_BYTES, FILE, FORMAT, META};
 use super::salvage::{self, Damage};
 use super::seal::{self, Seal};
 use crate::auth::keys;
+use crate::cluster_files::prepared;
 use crate::text::chain;
 use kernel::attempt::{Attempt, attempt};
 use redb::{Database, DatabaseError, ReadableDatabase, TableHandle};
@@ -19,7 +20,8 @@ use std::{
 };
 
 /// Files that exist only beside a store with records.
-const BESIDE: [&str; 6] = [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests"];
+const BESIDE: [&str; 7] =
+    [seal::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-key.pem", "logs", "manifests", prepared::DIRECTORY];
 
 /// For the largest stores on the slowest disks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3600);

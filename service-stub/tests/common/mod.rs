@@ -7,13 +7,14 @@ use api::{Client, ClientConfig, RetryPolicy};
 use serde_json::{Value, json};
 use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
-use service_stub::cluster_files::ClusterFiles;
+use service_stub::cluster_files::GivenFiles;
 use service_stub::http::hosts::Hosts;
 use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
 use service_stub::media::Media;
 use service_stub::payload::ImageArgs;
+use service_stub::preparing::Generation;
 use service_stub::releases::Catalogue;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
@@ -42,6 +43,7 @@ pub(crate) struct Files {
     pub images: Vec<PathBuf>,
     pub agent: Option<PathBuf>,
     pub cluster: Option<PathBuf>,
+    pub generation: Option<Generation>,
     pub await_controller: bool,
     pub soft_timeouts: bool,
     pub auth: Auth,
@@ -101,7 +103,8 @@ impl Running {
             installer_image: "quay.io/edge-infrastructure/assisted-installer:latest".into(),
             controller_image: "quay.io/edge-infrastructure/assisted-installer-controller:latest".into(),
             deliver_agent: false,
-            cluster_files: files.cluster.as_deref().map(|path| ClusterFiles::open(path).unwrap()),
+            cluster_files: files.cluster.as_deref().map(|path| GivenFiles::open(path).unwrap()),
+            generation: files.generation,
             image_args: files.image_args,
             registry: files.registry,
             auth: files.auth,

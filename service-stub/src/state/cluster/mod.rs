@@ -182,6 +182,8 @@ pub struct Facts {
     pub control_plane_count: usize,
     /// How its preparation stands.
     pub(crate) preparation: Preparation,
+    /// Files are being made that its hosts are installed with.
+    pub(crate) awaits_files: bool,
     /// What its controller does.
     pub(crate) finalizing_stage: Option<FinalizingStage>,
     /// Seconds in that stage.

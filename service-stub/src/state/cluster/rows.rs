@@ -23,8 +23,9 @@ const PREPARING_OVERDUE: C = C::new("older than 18m", |f| f.in_state > limits::C
 const SOME_FAILED: C = C::new("a host failed to prepare", |f| f.any(H::PreparingFailed));
 const NONE_FAILED: C = SOME_FAILED.not();
 const ALL_PREPARED: C = C::new("every host prepared", |f| f.all(&[H::PreparingSuccessful]));
-const FILES_FAILED: C = C::new("preparation failed", |f| f.preparation == Preparation::Failed);
-const FILES_FINE: C = FILES_FAILED.not();
+const FILES_FINE: C = C::new("preparation did not fail and its files are there", |f| {
+    f.preparation != Preparation::Failed && !f.awaits_files
+});
 const STRAY: C = C::new("a host stopped preparing", stray);
 const NOT_PREPARABLE: C = C::new("a host failed to prepare, or preparation failed", |f| {
     f.any(H::PreparingFailed) || !stray(f) && f.preparation == Preparation::Failed

@@ -82,6 +82,7 @@ fn before() -> Vec<Case> {
         ("3.2.6", T::Refresh, PREPARING, late(H::PreparingForInstallation), ready),
         ("3.2.7", T::Refresh, PREPARING, prepared(Preparation::Success), Some(S::Installing)),
         ("3.2.7", T::Refresh, PREPARING, prepared(Preparation::NotStarted), Some(S::Installing)),
+        ("", T::Refresh, PREPARING, Facts { awaits_files: true, ..prepared(Preparation::NotStarted) }, None),
         ("3.2.8", T::Refresh, PREPARING, hosts(&[(H::PreparingSuccessful, M), (H::Disconnected, W)]), insufficient),
         ("3.2.9", T::Refresh, PREPARING, hosts(&[(H::PreparingFailed, M)]), ready),
         ("3.2.9", T::Refresh, PREPARING, late(H::PreparingFailed), ready),

@@ -1,0 +1,64 @@
+//! From the records to what a run needs.
+
+use super::Generation;
+use crate::generated_manifests;
+use crate::manifest_files;
+use crate::model::{ClusterRecord, Model};
+use crate::service::Service;
+use api::HostRole;
+use preparation::{Folder, Job, Manifest, NodeSettings, Source};
+
+pub(super) fn of_cluster(
+    service: &Service,
+    generation: &Generation,
+    model: &Model,
+    record: &ClusterRecord,
+    release_image: String,
+) -> Result<Job, String> {
+    let cluster = &record.cluster;
+    let hosts = model.hosts_of_cluster(cluster.id);
+    let platform = cluster.platform.as_ref().map_or("none", |platform| platform.kind.as_str());
+    let workers = hosts.iter().filter(|host| host.effective_role() == HostRole::Worker).count();
+    let has_arbiter = hosts.iter().any(|host| host.effective_role() == HostRole::Arbiter);
+    Ok(Job {
+        cluster: cluster.id,
+        install_config: record.course.install_config.clone(),
+        openshift_version: cluster.openshift_version.clone(),
+        release_image,
+        invoker: generation.invoker.clone(),
+        bootstrap_address: None,
+        platform: platform.to_owned(),
+        workers,
+        manifests: manifests(service, model, record)?,
+        signers: generation.signers.clone(),
+        nodes: NodeSettings {
+            openshift_version: cluster.openshift_version.clone(),
+            single_node: record.single_node(),
+            has_arbiter,
+            service_ca_pem: service.settings.ca_pem.clone(),
+            ..NodeSettings::default()
+        },
+    })
+}
+
+/// The service's own, then the user's.
+fn manifests(service: &Service, model: &Model, record: &ClusterRecord) -> Result<Vec<Manifest>, String> {
+    let id = record.cluster.id;
+    let generated = generated_manifests::machine_configs(record, &model.hosts_of_cluster(id)).into_iter();
+    let mut all: Vec<Manifest> = generated
+        .map(|manifest| Manifest {
+            folder: Folder::Openshift,
+            file: manifest.file,
+            content: manifest.content.into_bytes(),
+            source: Source::System,
+        })
+        .collect();
+    let state = service.store.directory();
+    let unreadable = |error: std::io::Error| format!("cannot read the manifests of cluster {id}: {error}");
+    for name in manifest_files::list(state, id).map_err(unreadable)? {
+        let Some(content) = manifest_files::read(state, id, &name).map_err(unreadable)? else { continue };
+        let folder = if name.folder == Folder::Openshift.as_str() { Folder::Openshift } else { Folder::Manifests };
+        all.push(Manifest { folder, file: name.file, content, source: Source::User });
+    }
+    Ok(all)
+}
