@@ -190,7 +190,6 @@ const CLUSTER_FIELDS: &[Meant] = &[
     meant("GET v2/clusters/*", ".host_networks[0].host_ids[*]", HOSTS_BY_ID),
     meant("GET v2/clusters/*", ".feature_usage:.Cluster managed networking with VMs.data.VM Hosts[*]", HOSTS_BY_ID),
     meant("GET v2/clusters/*", ".ocp_release_image", NO_CATALOGUE),
-    meant("GET v2/clusters/*", ".openshift_cluster_id", "the id of a control plane that the replay does not have"),
     meant("GET v2/clusters/*", ".org_soft_timeouts_enabled", "ours says what --soft-timeouts is"),
 ];
 const NULLS_PATCHED: &[Meant] = &[
