@@ -50,7 +50,7 @@ impl Running {
         if own_group {
             command.process_group(0);
         } else {
-            kernel::fork::end_with_this_thread(&mut command);
+            kernel::fork::end_with_this_thread(&mut command, Signal::SIGTERM);
         }
         if let Some(root) = root {
             kernel::fork::run_in_root(&mut command, &root, writable_boot);

@@ -7,7 +7,8 @@
 mod node;
 mod sys;
 
-pub(crate) use node::{Content, Node, NodeError, first_document};
+pub(crate) use node::first_document;
+pub use node::{Content, Member, Node, NodeError, trees};
 
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ const MERGE: &str = "<<";
 
 /// Why there is no tree.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NodeError {
+pub enum NodeError {
     #[error(transparent)]
     Yaml(#[from] WordedError),
     #[error("line {} col {}: {what}", at.line, at.column)]
@@ -32,13 +32,13 @@ impl From<YamlError> for NodeError {
 
 /// A value. Where it was an alias, its place is that of what the alias stands for.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     pub at: Position,
     pub content: Content,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub enum Content {
     /// Plain text may be a number, a truth value or null.
     Scalar {
         text: Rc<str>,
@@ -50,7 +50,7 @@ pub(crate) enum Content {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub struct Member {
     pub key: Rc<str>,
     pub at: Position,
     pub value: Node,
@@ -68,14 +68,26 @@ pub(crate) fn first_document(text: &[u8], max_bytes: usize) -> Result<Option<Nod
             None => break Err(Stop::Syntax),
         }
     };
-    match root {
-        Ok(root) => Ok(Some(root)),
-        Err(Stop::Fault(error)) => Err(error),
-        // The other reader has words for it.
-        Err(Stop::Syntax) => Err(match worded_document::<IgnoredAny>(text, max_bytes) {
-            Err(error) => error.into(),
-            Ok(_) => YamlError::Syntax { line: None, column: None }.into(),
-        }),
+    root.map(Some).map_err(|stop| stop.into_error(text, max_bytes))
+}
+
+/// All documents of a text of at most `max_bytes`; an empty one is plain text of no length.
+pub fn trees(text: &[u8], max_bytes: usize) -> Result<Vec<Node>, NodeError> {
+    check(text, max_bytes)?;
+    let mut composer = Composer { events: Events::with_text(text), anchors: BTreeMap::new() };
+    let mut trees = Vec::new();
+    loop {
+        let tree = match composer.events.next() {
+            Some(Event { kind: EventKind::StreamEnd, .. }) => return Ok(trees),
+            Some(Event { kind: EventKind::DocumentStart, .. }) => {
+                composer.anchors.clear();
+                continue;
+            }
+            Some(Event { kind: EventKind::Other, .. }) => continue,
+            Some(event) => composer.node(event),
+            None => Err(Stop::Syntax),
+        };
+        trees.push(tree.map_err(|stop| stop.into_error(text, max_bytes))?);
     }
 }
 
@@ -83,6 +95,19 @@ enum Stop {
     /// Not YAML.
     Syntax,
     Fault(NodeError),
+}
+
+impl Stop {
+    fn into_error(self, text: &[u8], max_bytes: usize) -> NodeError {
+        match self {
+            Self::Fault(error) => error,
+            // The other reader has words for it.
+            Self::Syntax => match worded_document::<IgnoredAny>(text, max_bytes) {
+                Err(error) => error.into(),
+                Ok(_) => YamlError::Syntax { line: None, column: None }.into(),
+            },
+        }
+    }
 }
 
 fn here<T>(at: Position, what: &'static str) -> Result<T, Stop> {
@@ -235,5 +260,23 @@ mod tests {
             assert_eq!(read(text).unwrap_err(), expected, "{text}");
         }
         assert!(read("a: [1\nb: 2").unwrap_err().contains("line"));
+    }
+
+    #[test]
+    fn all_documents_are_read() {
+        let read = |text: &str| match trees(text.as_bytes(), 1 << 20) {
+            Ok(trees) => trees.iter().map(shown).collect::<Vec<_>>().join(" "),
+            Err(error) => error.to_string(),
+        };
+        for (text, expected) in [
+            ("", ""),
+            ("# nothing\n", ""),
+            ("a\n---\n- 'b'\n---\n...\n", "a@1:1 ['b'@3:3]@3:1 @5:1"),
+            // An anchor ends with its document.
+            ("&n a\n---\n*n\n", "line 3 col 1: the alias stands for nothing above it"),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert!(read("a\n---\n[b\n").contains("line"), "{}", read("a\n---\n[b\n"));
     }
 }

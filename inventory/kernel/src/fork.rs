@@ -110,11 +110,11 @@ pub fn outlive_signals() {
     }
 }
 
-/// Sends `command`'s program SIGTERM when the thread that starts it ends.
-pub fn end_with_this_thread(command: &mut Command) {
+/// Sends `command`'s program this signal when the thread that starts it ends.
+pub fn end_with_this_thread(command: &mut Command, signal: Signal) {
     let us = std::process::id();
     let prepare = move || {
-        set_pdeathsig(Signal::SIGTERM)?;
+        set_pdeathsig(signal)?;
         // We may have ended before that took effect.
         if parent_id() == us { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };

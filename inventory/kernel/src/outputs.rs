@@ -27,6 +27,8 @@ pub enum Keep {
     Start(usize),
     /// This many bytes of its end.
     End(usize),
+    /// This many bytes of its start, and as many of its end.
+    Ends(usize),
 }
 
 /// The pipes of a program.
@@ -165,10 +167,20 @@ impl Stream {
                 Err(error) => return Err(error),
             }
         }
-        if let Keep::End(limit) = self.keep {
-            self.bytes.drain(..self.bytes.len().saturating_sub(limit));
+        match self.keep {
+            Keep::Start(_) => {}
+            Keep::End(limit) => self.drop_from(0, limit),
+            Keep::Ends(limit) => self.drop_from(limit, limit),
         }
         Ok(())
+    }
+
+    /// Drops what is stored between the first `start` bytes and the last `end`.
+    fn drop_from(&mut self, start: usize, end: usize) {
+        let dropped_to = self.bytes.len().saturating_sub(end);
+        if dropped_to > start {
+            self.bytes.drain(start..dropped_to);
+        }
     }
 
     fn pass_on(&mut self) {
@@ -195,7 +207,13 @@ impl Stream {
                 self.bytes.extend_from_slice(bytes);
                 // At most twice the limit is in memory, and each byte is moved once on average.
                 if self.bytes.len() / 2 > limit {
-                    self.bytes.drain(..self.bytes.len() - limit);
+                    self.drop_from(0, limit);
+                }
+            }
+            Keep::Ends(limit) => {
+                self.bytes.extend_from_slice(bytes);
+                if self.bytes.len() / 4 > limit {
+                    self.drop_from(limit, limit);
                 }
             }
         }
@@ -237,6 +255,9 @@ mod tests {
         assert!(end.len() == 1000 && end.ends_with("y\nend\n"), "{end}");
         let [start] = shell(script, Outputs::merged(Keep::Start(10)).unwrap());
         assert_eq!(start, "begin\ny\ny\n");
+        let [ends] = shell(script, Outputs::merged(Keep::Ends(8)).unwrap());
+        assert_eq!(ends, "begin\ny\ny\ny\nend\n");
+        assert_eq!(shell("echo short", Outputs::merged(Keep::Ends(8)).unwrap()), ["short\n"]);
         assert_eq!(shell("echo a", Outputs::merged(Keep::End(0)).unwrap()), [""]);
     }
 

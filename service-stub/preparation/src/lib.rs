@@ -4,11 +4,14 @@
 //! Nothing here knows the service's records: a [`Job`] holds all that a run needs, and a run returns files.
 
 pub mod cache;
+mod directory;
 pub mod edit;
 mod job;
 pub mod manifests;
 pub mod run;
 
+pub use directory::{DirectoryError, clean};
 pub use edit::{NodeSettings, Vip, Vips};
 pub use job::{Files, Folder, Job, Manifest, Phase, Source};
-pub use run::{Bounds, PreparationError, run};
+pub use manifests::{ManifestError, PatchError};
+pub use run::{Bounds, PreparationError, ProgramError, run};
