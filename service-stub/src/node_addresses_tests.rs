@@ -92,8 +92,8 @@ fn no_address_is_in_a_network_that_another_host_is_not_known_by() {
 fn a_large_rack_is_quick_and_a_hostile_one_is_given_up() {
     let host = |number: u8, lacks: bool| {
         let [first, second] = [0, 1].map(|network| format!("10.{network}.0.{number}/24"));
-        let first = (&*first, 1);
-        candidate_of(number.into(), if lacks { &[(&second, 2)][..] } else { &[first, (&second, 2)] }, &[])
+        let both = [(&*first, 1), (&*second, 2)];
+        candidate_of(number.into(), if lacks { &both[1..] } else { &both }, &[])
     };
     let hosts: Vec<_> = (1..=200).map(|number| host(number, number == 200)).collect();
     assert_eq!(chosen(&hosts).unwrap()[0], "10.1.0.1/24");
