@@ -30,7 +30,7 @@ impl Endpoint {
         let ca_certificate = joined([of_cluster, of_host]).map(|pem| STANDARD.encode(pem));
         let token = &record.ignition_endpoint_token;
         let bearer = || ("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.expose())));
-        // A header that the user sets himself comes in place of the token's: Ignition takes a name only once.
+        // A header that the user sets takes the place of the token's: Ignition accepts a name only once.
         let mut headers: BTreeMap<String, Secret> = (!token.is_empty()).then(bearer).into_iter().gather();
         headers.extend(record.ignition_endpoint_headers.iter().cloned());
         let headers = headers.into_iter().collect();

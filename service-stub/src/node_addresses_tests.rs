@@ -147,7 +147,7 @@ proptest! {
                 .collect();
             let others: Vec<_> = others.iter().map(|(network, prefix)| format!("10.0.{network}.0/{prefix}")).collect();
             let texts: Vec<_> = texts.iter().map(|(text, metric)| (&**text, *metric)).collect();
-            candidate_of(number as u128, &texts, &others.iter().map(|text| &**text).collect::<Vec<_>>())
+            candidate_of(u128::try_from(number).unwrap(), &texts, &others.iter().map(|text| &**text).collect::<Vec<_>>())
         }).collect();
         let found = choose(&hosts).map(|found| hosts.iter().map(|host| found[&host.host]).collect::<Vec<_>>());
         prop_assert_eq!(found, exhaustive(&hosts, &[]));

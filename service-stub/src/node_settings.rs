@@ -9,11 +9,7 @@ use std::sync::Arc;
 
 /// The settings of a cluster and its hosts; `ca_pem` is the authority of the service's certificate.
 #[cfg_attr(not(test), expect(dead_code, reason = "what prepares an installation asks for it"))]
-pub(crate) fn node_settings(
-    cluster: &ClusterRecord,
-    hosts: &[Arc<HostRecord>],
-    ca_pem: Option<&String>,
-) -> NodeSettings {
+pub(crate) fn node_settings(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>], ca_pem: Option<&str>) -> NodeSettings {
     NodeSettings {
         openshift_version: cluster.cluster.openshift_version.clone(),
         single_node: cluster.single_node(),
@@ -21,7 +17,7 @@ pub(crate) fn node_settings(
         has_ipv6: !hosts.is_empty() && hosts.iter().all(|record| has_ipv6(record)),
         dual_stack: cluster.primary.is_some(),
         machine_networks: machine_networks::find(cluster, hosts),
-        service_ca_pem: ca_pem.cloned(),
+        service_ca_pem: ca_pem.map(str::to_owned),
         dhcp: dhcp_vips::both(cluster),
         internal_registry: None,
         nodes: hosts.iter().map(|record| node(record)).collect(),
@@ -73,7 +69,7 @@ mod tests {
         };
         let mut cluster = ClusterRecord::new(ClusterState::Installing, cluster, Secret::default());
         let mut hosts = vec![host(HostRole::Master, &["fd00::1/64"], "gpu"), host(HostRole::Worker, &[], "gpu")];
-        let settings = node_settings(&cluster, &hosts, Some(&"PEM".to_owned()));
+        let settings = node_settings(&cluster, &hosts, Some("PEM"));
         assert_eq!((&*settings.openshift_version, settings.service_ca_pem.as_deref()), ("4.22.9", Some("PEM")));
         let flags = |settings: &NodeSettings| {
             [
