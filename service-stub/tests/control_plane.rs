@@ -245,7 +245,7 @@ fn a_single_node_bootstraps_itself() {
     let hint = "/etc/default/nodeip-configuration";
     let config = world.config(id);
     let file = config["storage"]["files"].as_array().unwrap().iter().find(|file| file["path"] == hint).unwrap();
-    assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT%3D10.0.0.0");
+    assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT=10.0.0.0");
     world.pass_all(id, StageList::SingleNode);
     assert!(world.installed());
 }

@@ -11,7 +11,7 @@ pub mod manifests;
 pub mod run;
 
 pub use directory::{DirectoryError, clean};
-pub use edit::{NodeSettings, Vip, Vips};
+pub use edit::{Node, NodeSettings, Vip, Vips};
 pub use job::{Files, Folder, Job, Manifest, Phase, Source};
 pub use manifests::{ManifestError, PatchError};
 pub use run::{Bounds, PreparationError, ProgramError, run};
