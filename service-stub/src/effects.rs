@@ -170,7 +170,7 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
 
 /// Generates the service's own files; all others are the operator's, and exist beforehand.
 fn prepare(change: &mut Change, record: &mut ClusterRecord) {
-    match install_config::text(record, change.model()) {
+    match install_config::text(record, change.model(), &install_config::Site::default()) {
         Ok(text) => {
             record.course.install_config = Secret::new(text);
             record.course.preparation = Preparation::Success;

@@ -24,7 +24,7 @@ pub(crate) fn host(service: &Service, record: &HostRecord) -> Host {
     // The times are in its progress; of these fields the published ones are always zero.
     host.stage_started_at = Timestamp::ZERO;
     host.stage_updated_at = Timestamp::ZERO;
-    host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
+    host.requested_hostname = record.name_or_id();
     let model = service.store.model();
     let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
     // Null for a role without stages, as the real service has it.
@@ -80,6 +80,9 @@ pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
         fields.extend(texts.map(|(name, text)| (name.to_owned(), Value::from(text))));
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
+        }
+        if let Some(text) = record.fencing.as_ref().and_then(|fencing| serde_json::to_string(fencing).ok()) {
+            fields.insert("fencing_credentials".into(), Value::from(text));
         }
     }
     document

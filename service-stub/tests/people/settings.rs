@@ -111,7 +111,11 @@ fn settings_that_do_not_fit_are_refused() {
         (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is not a label key"),
         (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is not a label value"),
         (json!({"node_labels": [{"key": "a"}]}), 400, "node_labels.0.value in body is required"),
-        (json!({"fencing_credentials": {"address": "a"}}), 501, "fencing_credentials"),
+        (
+            json!({"fencing_credentials": {"address": "a", "username": "b"}}),
+            400,
+            "fencing_credentials.password in body is required",
+        ),
         (json!({"fancy": 1}), 400, "unknown field \"fancy\""),
     ] {
         let (found, answer) = set(&world, 0, &params);
