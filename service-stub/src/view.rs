@@ -10,7 +10,7 @@ use crate::operators;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
-use api::{Host, HostId, MachineNetwork, Timestamp};
+use api::{FencingCredentials, Host, HostId, MachineNetwork, Secret, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -81,11 +81,16 @@ pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }
-        if let Some(text) = record.fencing.as_ref().and_then(|fencing| serde_json::to_string(fencing).ok()) {
+        if let Some(text) = record.fencing.as_ref().and_then(fencing_text) {
             fields.insert("fencing_credentials".into(), Value::from(text));
         }
     }
     document
+}
+
+/// Without the password: agents and watchers see hosts too, and so do archives of logs.
+fn fencing_text(fencing: &FencingCredentials) -> Option<String> {
+    serde_json::to_string(&FencingCredentials { password: Secret::default(), ..fencing.clone() }).ok()
 }
 
 /// The domain of owners, who have no addresses here.
