@@ -188,6 +188,9 @@ pub struct HostUpdateParams {
     /// Machine config pool to join.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_config_pool_name: Option<String>,
+    /// How the other of two control-plane nodes powers it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fencing_credentials: Option<FencingCredentials>,
     /// Bearer token for the ignition endpoint; empty for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignition_endpoint_token: Option<Secret>,
@@ -197,6 +200,22 @@ pub struct HostUpdateParams {
     /// Labels of its node, all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_labels: Option<Vec<NodeLabel>>,
+}
+
+/// `fencing-credentials-params`: how a host's BMC is reached. Its fields are in the order in which services store them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FencingCredentials {
+    /// URL of the BMC.
+    pub address: String,
+    /// `Enabled` or `Disabled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_verification: Option<String>,
+    /// Identifies the host, instead of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+    pub password: Secret,
+    pub username: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

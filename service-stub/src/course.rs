@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+/// Part of every cluster that has not chosen its parts.
+const CONSOLE: &str = "console";
+
 /// Stored with a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -49,7 +52,7 @@ impl Default for Course {
             preparation: Preparation::NotStarted,
             preparation_reason: String::new(),
             finalizing_stage: None,
-            operators: vec![Operator::builtin("console")],
+            operators: vec![Operator::builtin(CONSOLE)],
             ingress_ca: String::new(),
             operators_report: Value::Null,
             prepares_files: false,
@@ -112,6 +115,16 @@ impl Course {
         self.operators.retain(|operator| !operator.olm());
         self.operators.extend(operators);
         order::sort_by(&mut self.operators, |one, other| one.name.cmp(&other.name));
+    }
+
+    /// Whether the console is among the operators that must work.
+    pub(crate) fn set_console(&mut self, is_enabled: bool) {
+        if !is_enabled {
+            self.operators.retain(|operator| operator.name != CONSOLE);
+        } else if self.operators.iter().all(|operator| operator.name != CONSOLE) {
+            self.operators.push(Operator::builtin(CONSOLE));
+            order::sort_by(&mut self.operators, |one, other| one.name.cmp(&other.name));
+        }
     }
 
     /// Forgets an earlier installation.

@@ -59,6 +59,7 @@ mod manifest_files;
 pub mod media;
 mod media_probe;
 mod metrics;
+pub mod mirrors;
 pub mod model;
 mod net;
 mod netboot;

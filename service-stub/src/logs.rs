@@ -329,6 +329,6 @@ fn if_there(found: io::Result<Offer>) -> io::Result<Option<Offer>> {
 
 fn label(cluster: &str, host: &HostRecord) -> String {
     let role = if host.host.bootstrap { "bootstrap" } else { host.host.role.as_str() };
-    let name = host.hostname().map_or_else(|| host.host.id.to_string(), str::to_owned);
+    let name = host.name_or_id();
     format!("{cluster}_{role}_{name}")
 }

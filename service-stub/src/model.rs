@@ -9,7 +9,8 @@ use crate::course::{Course, DhcpVips};
 use crate::rules::networks::Family;
 use crate::state::{ClusterState, HostState};
 use api::{
-    Cluster, ClusterId, ConnectivityReport, Host, HostId, HostRole, InfraEnv, InfraEnvId, Inventory, Secret, Timestamp,
+    Cluster, ClusterId, ConnectivityReport, FencingCredentials, Host, HostId, HostRole, InfraEnv, InfraEnvId,
+    Inventory, Secret, Timestamp,
 };
 use kernel::order;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,9 @@ pub struct HostRecord {
     /// The same, as further headers: names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ignition_endpoint_headers: Vec<(String, Secret)>,
+    /// How the other of two control-plane nodes powers it off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fencing: Option<FencingCredentials>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
 }
@@ -73,14 +77,23 @@ pub(crate) struct Facts {
 impl HostRecord {
     /// Whether both would be stored as the same.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        let Self { state, host, texts, hourly_events, ignition_endpoint_token, ignition_endpoint_headers, facts: _ } =
-            self;
+        let Self {
+            state,
+            host,
+            texts,
+            hourly_events,
+            ignition_endpoint_token,
+            ignition_endpoint_headers,
+            fencing,
+            facts: _,
+        } = self;
         *state == other.state
             && *host == other.host
             && *texts == other.texts
             && *hourly_events == other.hourly_events
             && *ignition_endpoint_token == other.ignition_endpoint_token
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
+            && *fencing == other.fencing
     }
 
     /// Size of the host's stored reports, bytes.
@@ -110,6 +123,7 @@ impl HostRecord {
             hourly_events: BTreeMap::new(),
             ignition_endpoint_token: Secret::default(),
             ignition_endpoint_headers: Vec::new(),
+            fencing: None,
             facts: OnceLock::new(),
         }
     }
@@ -229,6 +243,11 @@ impl HostRecord {
         boot.is_some_and(|boot| boot.device_type == "persistent")
     }
 
+    /// Its name, else its id.
+    pub(crate) fn name_or_id(&self) -> String {
+        self.hostname().map_or_else(|| self.host.id.to_string(), str::to_owned)
+    }
+
     /// The role it has, or would be given.
     pub(crate) fn effective_role(&self) -> HostRole {
         match self.host.role {
@@ -312,6 +331,15 @@ impl ClusterRecord {
     /// One control-plane node and nothing else.
     pub(crate) fn single_node(&self) -> bool {
         self.cluster.control_plane_count == 1 && !self.day2()
+    }
+
+    /// Two control-plane hosts without an arbiter, each of which can power the other off.
+    pub(crate) fn is_fenced_pair(&self, hosts: &[Arc<HostRecord>]) -> bool {
+        let has = |role| hosts.iter().filter(move |host| host.effective_role() == role);
+        self.cluster.control_plane_count == 2
+            && has(HostRole::Arbiter).next().is_none()
+            && has(HostRole::Master).count() == 2
+            && has(HostRole::Master).all(|host| host.fencing.is_some())
     }
 
     /// Hosts are added to it.

@@ -385,9 +385,10 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
     let machine_networks = machine_networks::find(cluster, hosts);
     let named = hosts.iter().filter_map(|record| Some((record, record.hostname()?.to_owned())));
     let peers = named.map(|(record, name)| (record.host.id, (record.effective_role(), name))).gather();
-    // A control plane has three voting nodes, possibly with an arbiter; without one there may be only two hosts.
+    // A control plane has three voting nodes, possibly with an arbiter, or two that are fenced; without one there may be two hosts.
     let with_control_plane = rules.with_control_plane;
-    let group_minimum = if !with_control_plane && cluster.cluster.control_plane_count == 2 { 2 } else { 3 };
+    let is_pair = cluster.cluster.control_plane_count == 2 && !with_control_plane;
+    let group_minimum = if is_pair || cluster.is_fenced_pair(hosts) { 2 } else { 3 };
     let nodes: Vec<connectivity::Node> = hosts
         .iter()
         .filter_map(|record| {

@@ -10,7 +10,7 @@ use crate::operators;
 use crate::pass;
 use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
-use api::{Host, HostId, MachineNetwork, Timestamp};
+use api::{FencingCredentials, Host, HostId, MachineNetwork, Secret, Timestamp};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,7 @@ pub(crate) fn host(service: &Service, record: &HostRecord) -> Host {
     // The times are in its progress; of these fields the published ones are always zero.
     host.stage_started_at = Timestamp::ZERO;
     host.stage_updated_at = Timestamp::ZERO;
-    host.requested_hostname = record.hostname().map_or_else(|| host.id.to_string(), str::to_owned);
+    host.requested_hostname = record.name_or_id();
     let model = service.store.model();
     let cluster = host.cluster_id.and_then(|id| model.clusters.get(&id));
     // Null for a role without stages, as the real service has it.
@@ -81,8 +81,16 @@ pub(crate) fn host_document(service: &Service, record: &HostRecord) -> Value {
         if !record.ignition_endpoint_token.is_empty() {
             fields.insert("ignition_endpoint_token_set".into(), Value::from(true));
         }
+        if let Some(text) = record.fencing.as_ref().and_then(fencing_text) {
+            fields.insert("fencing_credentials".into(), Value::from(text));
+        }
     }
     document
+}
+
+/// Without the password: agents and watchers see hosts too, and so do archives of logs.
+fn fencing_text(fencing: &FencingCredentials) -> Option<String> {
+    serde_json::to_string(&FencingCredentials { password: Secret::default(), ..fencing.clone() }).ok()
 }
 
 /// The domain of owners, who have no addresses here.

@@ -185,5 +185,5 @@ pub(crate) fn cluster_check(change: &mut Change, record: &ClusterRecord, turn: T
 
 /// A host's name for people: its own, or its id while it has none.
 pub(crate) fn display_name(record: &HostRecord) -> String {
-    record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
+    record.name_or_id()
 }

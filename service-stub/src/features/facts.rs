@@ -17,6 +17,8 @@ pub(crate) struct ClusterFacts<'a> {
     pub(crate) control_plane_count: u32,
     /// Some host is to be an arbiter.
     pub(crate) has_arbiter: bool,
+    /// Its two control-plane hosts can power each other off.
+    pub(crate) is_fenced_pair: bool,
     pub(crate) platform: Option<Platform>,
     /// Name of an external platform.
     pub(crate) external_name: Option<&'a str>,
@@ -53,6 +55,7 @@ impl<'a> ClusterFacts<'a> {
             version: &cluster.openshift_version,
             control_plane_count: cluster.control_plane_count,
             has_arbiter: hosts.iter().any(|host| host.host.role == HostRole::Arbiter),
+            is_fenced_pair: record.is_fenced_pair(hosts),
             platform: platform.and_then(|platform| Platform::parse(&platform.kind)),
             external_name: platform.and_then(|platform| platform.external["platform_name"].as_str()),
             user_managed_networking: cluster.user_managed_networking,
@@ -71,8 +74,8 @@ impl<'a> ClusterFacts<'a> {
     pub(crate) fn uses(&self, feature: Feature) -> bool {
         let platform = |platform| self.platform == Some(platform);
         match feature {
-            // Hosts that can power each other off are not kept.
-            F::Tnf | F::CustomManifest | F::SingleNodeExpansion => false,
+            F::CustomManifest | F::SingleNodeExpansion => false,
+            F::Tnf => self.is_fenced_pair,
             F::Sno => self.control_plane_count == 1,
             F::Tna => self.has_arbiter,
             F::NonStandardHaControlPlane => self.control_plane_count > 3,

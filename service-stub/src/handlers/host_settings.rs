@@ -4,12 +4,15 @@ use super::hosts::{answer, before_installation, change_host};
 use super::models;
 use crate::check::{disks, host::valid_hostname};
 use crate::cluster_files::ClusterFiles;
-use crate::http::body::{BodyShape, list, not_here, one_of, shape, text};
+use crate::http::body::{BodyShape, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal, call::shortened};
-use crate::model::HostRecord;
+use crate::model::{HostKey, HostRecord};
+use crate::rules;
 use crate::service::Service;
 use crate::store::Change;
-use api::{DiskConfigParams, DiskSkipFormattingParams, HostRole, HostUpdateParams, HttpHeader, NodeLabel};
+use api::{
+    DiskConfigParams, DiskSkipFormattingParams, FencingCredentials, HostRole, HostUpdateParams, HttpHeader, NodeLabel,
+};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,7 +28,7 @@ pub(crate) const BODY: BodyShape = shape(
     &[
         list("disks_selected_config", &models::DISK_CONFIG).nullable(),
         list("disks_skip_formatting", &models::DISK_SKIP_FORMATTING).nullable(),
-        not_here("fencing_credentials").described("@fencing-credentials-params").nullable(),
+        object("fencing_credentials", &models::FENCING_CREDENTIALS).nullable(),
         text("host_name").nullable(),
         one_of("host_role", &["auto-assign", "master", "arbiter", "worker"]).nullable(),
         list("ignition_endpoint_http_headers", &models::HTTP_HEADER).nullable(),
@@ -83,6 +86,10 @@ fn apply(
         check_header("ignition_endpoint_token", "authorization", token.expose())?;
         record.ignition_endpoint_token = token.clone();
     }
+    if let Some(credentials) = &params.fencing_credentials {
+        check_fencing(change, record, credentials)?;
+        record.fencing = Some(credentials.clone());
+    }
     if let Some(headers) = &params.ignition_endpoint_http_headers {
         record.ignition_endpoint_headers = checked_headers(headers)?;
     }
@@ -117,6 +124,21 @@ fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: H
     record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
     record.set_inventory(text);
     Ok(())
+}
+
+/// The real service's words. Added hosts may have credentials, which nothing uses.
+fn check_fencing(change: &Change, record: &HostRecord, credentials: &FencingCredentials) -> Result<(), Refusal> {
+    let FencingCredentials { address, certificate_verification: _, mac_address, password, username } = credentials;
+    let texts = [address, username, password.expose(), mac_address.as_deref().unwrap_or_default()];
+    if texts.iter().any(|text| text.len() > MAX_SECRET_BYTES) {
+        return Err(Refusal::invalid(format!("fencing_credentials: a text is longer than {MAX_SECRET_BYTES} bytes")));
+    }
+    let cluster = record.host.cluster_id.and_then(|id| change.model().clusters.get(&id));
+    let Some(cluster) = cluster.filter(|cluster| !cluster.day2()) else { return Ok(()) };
+    let HostKey { host, infra_env } = record.key();
+    rules::fencing::check(&cluster.cluster).map_err(|why| {
+        Refusal::invalid(format!("Cannot set fencing credentials to host {host} in infra-env {infra_env}: {why}"))
+    })
 }
 
 fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<(), Refusal> {

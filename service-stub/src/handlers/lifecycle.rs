@@ -7,6 +7,7 @@ use crate::http::body::{BodyShape, shape, uuid};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
+use crate::rules;
 use crate::service::Service;
 use crate::state::{ClusterState, host::Trigger};
 use crate::store::Change;
@@ -100,6 +101,10 @@ pub(crate) fn bind(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             return Err(Refusal::invalid(format!(
                 "InfraEnv's CPU architecture ({has}) doesn't match the cluster ({wanted})"
             )));
+        }
+        if record.fencing.is_some() && !cluster.day2() {
+            rules::fencing::check(&cluster.cluster)
+                .map_err(|why| Refusal::invalid(format!("Host {} has fencing credentials: {why}", key.host)))?;
         }
         if cluster.state == ClusterState::Installed {
             return Err(Refusal::conflict(

@@ -187,6 +187,17 @@ pub(crate) const HTTP_HEADER: Model = model(
     "ignition-endpoint-http-headers-params",
     &[text("key").required(), text("value").required()],
 );
+pub(crate) const FENCING_CREDENTIALS: Model = model(
+    "FencingCredentialsParams",
+    "fencing-credentials-params",
+    &[
+        text("address").required(),
+        one_of("certificate_verification", &["Enabled", "Disabled"]),
+        text("mac_address").nullable(),
+        text("password").required(),
+        text("username").required(),
+    ],
+);
 pub(crate) const NODE_LABEL: Model =
     model("NodeLabelParams", "node-label-params", &[text("key").required(), text("value").required()]);
 

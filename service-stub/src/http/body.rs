@@ -71,8 +71,6 @@ pub enum Rule {
     List(&'static Model),
     /// A list of texts.
     Texts,
-    /// Published, not handled here: refused unless it is absent, null or empty.
-    NotHere,
 }
 
 impl Field {
@@ -111,7 +109,7 @@ impl Field {
         let kind = match (self.described, &self.rule) {
             (Some(""), _) => return None,
             (Some(kind), _) => kind.to_owned(),
-            (None, Rule::Any | Rule::NotHere) => "any".to_owned(),
+            (None, Rule::Any) => "any".to_owned(),
             (None, Rule::Text | Rule::Length(..) | Rule::Form(_)) => "string".to_owned(),
             (None, Rule::Flag) => "bool".to_owned(),
             (None, Rule::Integer(..)) => "int".to_owned(),
@@ -193,11 +191,6 @@ pub(crate) const fn texts(name: &'static str) -> Field {
     Field::new(name, Rule::Texts)
 }
 
-/// A published field without effect here.
-pub(crate) const fn not_here(name: &'static str) -> Field {
-    Field::new(name, Rule::NotHere)
-}
-
 /// Parses a body: first the fields' names and types, then required fields and each field's rule.
 pub(crate) fn parse<T: DeserializeOwned>(shape: &BodyShape, body: &[u8]) -> Result<T, Refusal> {
     let failed =
@@ -239,7 +232,7 @@ fn type_check(place: &Place, fields: &[Field], document: &Map<String, Value>) ->
         };
         let wrong = |wanted: &str| Err(place.wrong(name, value, wanted));
         match (&field.rule, value) {
-            (_, Value::Null) | (Rule::Any | Rule::NotHere, _) => {}
+            (_, Value::Null) | (Rule::Any, _) => {}
             (Rule::Text | Rule::Uuid | Rule::OneOf(_) | Rule::Length(..) | Rule::Form(_), Value::String(_))
             | (Rule::Flag, Value::Bool(_)) => {}
             (Rule::Text | Rule::Uuid | Rule::OneOf(_) | Rule::Length(..) | Rule::Form(_), _) => return wrong("string"),
@@ -310,12 +303,6 @@ fn judge(path: &str, fields: &[Field], document: &mut Map<String, Value>) -> Res
                     items.iter_mut().filter(|item| item.is_null()).for_each(|item| *item = Value::from(""));
                 }
             }
-            Rule::NotHere => {
-                if document.get(field.name).is_some_and(|value| !is_empty(value)) {
-                    return Err(Refusal::not_implemented(&format!("field {name}")));
-                }
-                document.remove(field.name);
-            }
             rule => {
                 if let Some(value) = document.get(field.name) {
                     judge_value(&name, rule, value)?;
@@ -324,15 +311,6 @@ fn judge(path: &str, fields: &[Field], document: &mut Map<String, Value>) -> Res
         }
     }
     Ok(())
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    }
 }
 
 fn judge_value(name: &str, rule: &Rule, value: &Value) -> Result<(), Refusal> {
@@ -405,7 +383,6 @@ mod tests {
             object("network", &NETWORK),
             list("networks", &NETWORK),
             texts("words"),
-            not_here("labels"),
         ],
     };
 
@@ -437,7 +414,6 @@ mod tests {
             ),
             (r#""networks":[{"cluster_id":"x"}]"#, "networks.0.cluster_id in body must be of type uuid: \"x\""),
             (r#""word":"A","count":9"#, "count in body should be less than or equal to 5"),
-            (r#""labels":[1]"#, "501 Not Implemented field labels is not implemented by landfall serve"),
         ] {
             assert_eq!(message(&format!("{{{ID},{fields}}}")), expected, "{fields}");
         }
@@ -485,11 +461,11 @@ mod tests {
     #[test]
     fn what_is_absent_null_or_empty_is_taken() {
         let body = format!(
-            r#"{{{ID},"labels":[],"kind":null,"type":"","network":{{"cidr":"","host_prefix":0}},"networks":[null],"words":["a",null]}}"#
+            r#"{{{ID},"kind":null,"type":"","network":{{"cidr":"","host_prefix":0}},"networks":[null],"words":["a",null]}}"#
         );
         let parsed: Value = parse(&SHAPE, body.as_bytes()).unwrap();
         assert_eq!(parsed["networks"], serde_json::json!([]));
         assert_eq!(parsed["words"], serde_json::json!(["a", ""]));
-        assert!(parsed.get("labels").is_none() && parsed.get("kind").is_none());
+        assert!(parsed.get("kind").is_none());
     }
 }

@@ -13,7 +13,7 @@ use maud::{Markup, display, html};
 
 /// Its name, or its id while it has no name.
 pub(super) fn name(record: &HostRecord) -> String {
-    record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
+    record.name_or_id()
 }
 
 /// Its name, linked to its page.

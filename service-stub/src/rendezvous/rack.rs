@@ -159,7 +159,7 @@ fn leave(rendezvous: &Rendezvous, hosts: &[Arc<HostRecord>]) {
 }
 
 fn host_name(record: &HostRecord) -> String {
-    record.hostname().map_or_else(|| record.host.id.to_string(), str::to_owned)
+    record.name_or_id()
 }
 
 /// The plan of a host, once its inventory identifies it.

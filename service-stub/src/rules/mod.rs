@@ -3,6 +3,7 @@
 //! Each is pure. An `Err` holds the reason that the refusal gives.
 
 pub(crate) mod encryption;
+pub(crate) mod fencing;
 pub(crate) mod networks;
 pub(crate) mod platform;
 pub(crate) mod proxy;

@@ -136,7 +136,7 @@ fn a_cluster_has_a_stream_and_its_infra_env_too() {
     assert_eq!(world.marks(&own), ('9', '9'));
     let path = format!("/v2/clusters/{id}");
     let config = |world: &World| world.running.get(&format!("{API}{path}/install-config")).document();
-    assert!(config(&world).as_str().unwrap().contains("osImageStream: rhel-10"));
+    assert!(config(&world).as_str().unwrap().contains(r#""osImageStream":"rhel-10""#));
     let (status, changed) = world.ask("PATCH", &path, &json!({"os_stream": ""}));
     assert_eq!((status, changed.get("os_stream")), (201, None));
     assert!(!config(&world).as_str().unwrap().contains("osImageStream"));

@@ -41,7 +41,10 @@ fn a_cluster_is_changed_and_shown_changed() {
     assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &over).status, 201);
     let config = get(&running, &format!("{path}/install-config"));
     let config = config.as_str().unwrap();
-    assert!(config.contains("fips: true") && config.contains("name: edge") && config.contains("auths"), "{config}");
+    assert!(
+        config.contains(r#""fips":true"#) && config.contains(r#""name":"edge""#) && config.contains("auths"),
+        "{config}"
+    );
     assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &json!("[1]")).status, 400);
     assert_eq!(running.json("PATCH", &format!("{path}/install-config"), &json!({})).status, 400);
 

@@ -84,6 +84,9 @@ fn no_secret_is_shown_logged_or_left_in_the_store() {
         running.request("POST", &format!("{API}/v2/infra-envs/{infra_env}/hosts"), &agent, register.as_bytes()).status,
         201
     );
+    let fencing =
+        json!({"fencing_credentials": {"address": "https://bmc", "username": "u", "password": MARK}}).to_string();
+    assert_eq!(ask("PATCH", &format!("/v2/infra-envs/{infra_env}/hosts/{host}"), &fencing).status, 201);
     // The one that gives the pull secret away does so to users alone.
     const CONFIG: &str = "/v2/clusters/{cluster_id}/install-config";
     let config = format!("{API}{}", CONFIG.replace("{cluster_id}", &cluster));

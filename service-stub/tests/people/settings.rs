@@ -77,6 +77,25 @@ fn every_setting_of_a_host_is_stored_and_shown() {
 }
 
 #[test]
+fn two_hosts_that_power_each_other_off_need_no_arbiter() {
+    let world = World::new(2, 2);
+    world.discover_all();
+    let credentials = json!({"address": "https://bmc", "username": "u", "password": "pass-of-the-bmc"});
+    for index in [0, 1] {
+        let (status, host) = set(&world, index, &json!({"fencing_credentials": credentials}));
+        let shown: Value = serde_json::from_str(host["fencing_credentials"].as_str().unwrap()).unwrap();
+        assert_eq!((status, &shown["address"], &shown["password"]), (201, &json!("https://bmc"), &json!("")));
+    }
+    let path = format!("/v2/clusters/{}", world.cluster.id);
+    let cluster = world.running.get(&format!("{API}{path}")).document();
+    assert!(!cluster.to_string().contains("pass-of-the-bmc"));
+    let config = world.running.get(&format!("{API}{path}/install-config")).document();
+    let config: Value = serde_json::from_str(config.as_str().unwrap()).unwrap();
+    let fencing = &config["controlPlane"]["fencing"]["credentials"];
+    assert_eq!((fencing.as_array().unwrap().len(), &fencing[0]["password"]), (2, &json!("pass-of-the-bmc")));
+}
+
+#[test]
 fn settings_that_do_not_fit_are_refused() {
     let world = World::new(1, 1);
     world.discover_all();
@@ -111,7 +130,11 @@ fn settings_that_do_not_fit_are_refused() {
         (json!({"node_labels": [{"key": "-a", "value": ""}]}), 400, "'-a' is not a label key"),
         (json!({"node_labels": [{"key": "a", "value": "a b"}]}), 400, "'a b' is not a label value"),
         (json!({"node_labels": [{"key": "a"}]}), 400, "node_labels.0.value in body is required"),
-        (json!({"fencing_credentials": {"address": "a"}}), 501, "fencing_credentials"),
+        (
+            json!({"fencing_credentials": {"address": "a", "username": "b"}}),
+            400,
+            "fencing_credentials.password in body is required",
+        ),
         (json!({"fancy": 1}), 400, "unknown field \"fancy\""),
     ] {
         let (found, answer) = set(&world, 0, &params);

@@ -6,6 +6,7 @@ mod control_plane;
 mod controller;
 mod host;
 mod ignition_disks;
+mod install_config;
 mod logs;
 mod pace;
 mod registration;

@@ -155,9 +155,10 @@ fn sufficient_masters(context: &Context) -> Verdict {
     if context.record.single_node() && workers > 0 {
         return verdict(false, "", || format!("A single-node cluster takes no workers; it has {workers}."));
     }
-    if masters == wanted && wanted == 2 && context.with_control_plane && count(&[HostRole::Arbiter]) == 0 {
+    let is_pair = masters == wanted && wanted == 2 && context.with_control_plane;
+    if is_pair && count(&[HostRole::Arbiter]) == 0 && !context.record.is_fenced_pair(context.hosts) {
         return verdict(false, "", || {
-            "Two control plane nodes have no majority without each other: give a host the role arbiter".to_owned()
+            "Two control plane nodes have no majority without each other: give a host the role arbiter, or both fencing credentials".to_owned()
         });
     }
     verdict(masters == wanted, "The cluster has the exact amount of dedicated control plane nodes.", || {

@@ -171,7 +171,7 @@ fn hosts() {
         (COUNT, Setup::single_node, Success, EXACT),
         (COUNT, |s| { s.single_node(); s.hosts.push(host(4, HostRole::Worker)) }, Failure, "A single-node cluster takes no workers; it has 1."),
         (COUNT, |s| two(s, HostRole::Arbiter), Success, EXACT),
-        (COUNT, |s| two(s, HostRole::Worker), Failure, "Two control plane nodes have no majority without each other: give a host the role arbiter"),
+        (COUNT, |s| two(s, HostRole::Worker), Failure, "Two control plane nodes have no majority without each other: give a host the role arbiter, or both fencing credentials"),
         (COUNT, |s| { two(s, HostRole::Worker); s.with_control_plane = false }, Success, EXACT),
         (CLOCKS, |s| s.clocks = vec![1000, 1299], Success, "No ntp problems found"),
         (CLOCKS, |s| s.clocks = vec![1000, 1300, 1100], Failure, "Hosts' clocks are 300 s apart: give the cluster an NTP server that all hosts reach"),
