@@ -5,6 +5,7 @@ use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
 use crate::disconnected;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
@@ -206,6 +207,9 @@ pub struct Serve {
     /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
     #[arg(help_heading = "Clusters", long, requires = "cluster_files")]
     pub await_controller: bool,
+
+    #[command(flatten)]
+    manifests: ManifestOptions,
 
     /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
     /// now on
@@ -466,6 +470,7 @@ impl Serve {
                 controller_image: self.controller_image,
                 deliver_agent: self.deliver_agent,
                 cluster_files,
+                manifests: self.manifests.on_this_machine(),
                 image_args: self.image_args,
                 registry,
                 auth,

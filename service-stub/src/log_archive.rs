@@ -51,8 +51,8 @@ pub(crate) fn records(service: &Service, model: &Model, record: &ClusterRecord) 
         let content = manifest_files::read(state, id, &name).map_err(failed)?;
         files.extend(content.map(|content| written(label, content)));
     }
-    for manifest in generated_manifests::machine_configs(record, &model.hosts_of_cluster(id)) {
-        let label = format!("cluster_manifest_system_{}_{}", generated_manifests::FOLDER, manifest.file);
+    for manifest in generated_manifests::of_cluster(service, model, record).map_err(failed)? {
+        let label = format!("cluster_manifest_system_{}_{}", manifest.folder, manifest.file);
         files.push(written(label, manifest.content.into_bytes()));
     }
     Ok(files)

@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::ClusterFiles;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::http::{hosts::Hosts, limits::Limits};
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
@@ -35,6 +36,7 @@ pub struct Settings {
     pub deliver_agent: bool,
     /// Clusters have a control plane, and these are its files.
     pub cluster_files: Option<ClusterFiles>,
+    pub manifests: ManifestOptions,
     /// Images in install requests, named by the operator.
     pub image_args: ImageArgs,
     /// How to read release images, which name the other images; `None` without a control plane.

@@ -6,6 +6,7 @@ use crate::auth::Caller;
 use crate::cluster_files::ClusterFiles;
 use crate::events::{self, Kind, kinds};
 use crate::find::find_cluster;
+use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;
@@ -167,6 +168,7 @@ pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal>
         pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::Install)
             .map_err(|why| refusal(id, Trigger::Install, why))?;
         record.course.openshift_cluster_id = service.settings.cluster_files.as_ref().and_then(ClusterFiles::cluster_id);
+        generated_manifests::store(service, change.model(), &record).map_err(|error| Refusal::internal(&error))?;
         change.put_cluster(record);
         Ok(())
     })?;

@@ -38,6 +38,7 @@ fn settings(files: &std::path::Path) -> Settings {
         deliver_agent: false,
         cluster_files: Some(ClusterFiles::open(files).unwrap()),
         image_args: Default::default(),
+        manifests: Default::default(),
         registry: None,
         auth: Auth::None,
         await_controller: false,
