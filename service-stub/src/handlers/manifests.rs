@@ -77,13 +77,17 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     check_content(id, &name.path_text(), &content)?;
     let all = manifest_files::list(service.store.directory(), id).map_err(failed)?;
     refuse_twin(service, &cluster, &all, &name)?;
-    if all.len() >= MAX_FILES && !all.contains(&name) {
-        return Err(Refusal::invalid(format!(
-            "cluster {id} has {MAX_FILES} manifests, the maximum: put several into one file"
-        )));
-    }
+    refuse_too_many(id, &all, &name)?;
     write(service, call, id, &name, &content)?;
     Ok(users(StatusCode::CREATED, &name))
+}
+
+fn refuse_too_many(id: ClusterId, all: &[Name], name: &Name) -> Result<(), Refusal> {
+    if all.len() < MAX_FILES || all.contains(name) {
+        return Ok(());
+    }
+    let reason = format!("cluster {id} has {MAX_FILES} manifests, the maximum: put several into one file");
+    Err(Refusal::invalid(reason))
 }
 
 fn write(service: &Service, call: &Call, id: ClusterId, name: &Name, content: &[u8]) -> Result<(), Refusal> {
@@ -142,8 +146,13 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     check_name(id, new_file)?;
     let new = plain_name(id, Some(wanted.updated_folder.as_ref().unwrap_or(folder)), new_file)?;
     let state = service.store.directory();
+    let all = manifest_files::list(state, id).map_err(failed)?;
     if new_file != file {
-        refuse_twin(service, &cluster, &manifest_files::list(state, id).map_err(failed)?, &new)?;
+        refuse_twin(service, &cluster, &all, &new)?;
+    }
+    let old = Name::parse(folder, file).filter(|old| all.contains(old));
+    if old.is_none() {
+        refuse_too_many(id, &all, &new)?;
     }
     let content = match &wanted.updated_content {
         Some(content) => {
@@ -155,7 +164,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         None => content_of(service, &cluster, folder, file)?,
     };
     write(service, call, id, &new, &content)?;
-    if let Some(old) = Name::parse(folder, file).filter(|old| *old != new) {
+    if let Some(old) = old.filter(|old| *old != new) {
         manifest_files::remove(state, id, &old).map_err(failed)?;
     }
     Ok(users(StatusCode::OK, &new))
