@@ -99,6 +99,17 @@ pub(crate) fn read(state: &Path, cluster: ClusterId, name: &Name) -> io::Result<
     read_file(&name.path(state, cluster), MAX_BYTES)
 }
 
+/// All manifests of a cluster with their contents, sorted by name.
+pub(crate) fn read_all(state: &Path, cluster: ClusterId) -> io::Result<Vec<(Name, Vec<u8>)>> {
+    let mut all = Vec::new();
+    for name in list(state, cluster)? {
+        // One deleted since the listing is left out.
+        let content = read(state, cluster, &name)?;
+        all.extend(content.map(|content| (name, content)));
+    }
+    Ok(all)
+}
+
 /// The file with the generated ones, if it exists.
 pub(crate) fn read_generated(state: &Path, cluster: ClusterId) -> io::Result<Option<Vec<u8>>> {
     read_file(&directory(state, cluster).join(GENERATED), MAX_GENERATED_BYTES)
@@ -203,6 +214,7 @@ mod tests {
         std::fs::write(directory(state, id).join("openshift/.0123"), b"cut short").unwrap();
         assert_eq!(list(state, id).unwrap(), [b.clone(), a.clone()]);
         assert_eq!(read(state, id, &a).unwrap().unwrap(), b"3");
+        assert_eq!(read_all(state, id).unwrap(), [(b.clone(), b"2".to_vec()), (a.clone(), b"3".to_vec())]);
         assert_eq!(read_generated(state, id).unwrap(), None);
         write_generated(state, id, b"[]").unwrap();
         assert_eq!(list(state, id).unwrap().len(), 2, "generated ones are not users'");

@@ -9,7 +9,7 @@ const FIPS_ENABLED: &str = "/proc/sys/crypto/fips_enabled";
 #[command(next_help_heading = "Clusters")]
 pub struct ManifestOptions {
     /// Have a single node run dnsmasq, which resolves the cluster's names to the node's own address
-    #[arg(long, env = "ENABLE_SINGLE_NODE_DNSMASQ")]
+    #[arg(long, env = "ENABLE_SINGLE_NODE_DNSMASQ", value_parser = clap::builder::FalseyValueParser::new())]
     pub single_node_dnsmasq: bool,
 
     /// Cipher of nodes' disks that a cluster has encrypted. Default: aes-xts-plain64 if this machine is in FIPS mode, else
@@ -29,5 +29,26 @@ impl ManifestOptions {
 
     pub(crate) fn cipher(&self) -> &str {
         self.disk_encryption_cipher.as_deref().unwrap_or(CIPHERS[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: ManifestOptions,
+    }
+
+    #[test]
+    fn a_given_cipher_is_the_cipher() {
+        let options = |words: &[&str]| Program::try_parse_from(["serve"].iter().chain(words)).unwrap().options;
+        let given = options(&["--single-node-dnsmasq", "--disk-encryption-cipher", "c"]).on_this_machine();
+        assert_eq!((given.single_node_dnsmasq, given.cipher()), (true, "c"));
+        let unset = options(&["--disk-encryption-cipher", ""]).on_this_machine();
+        assert!(!unset.single_node_dnsmasq && CIPHERS.contains(&unset.cipher()));
     }
 }

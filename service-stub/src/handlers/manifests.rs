@@ -332,7 +332,7 @@ pub(crate) fn custom_manifests(
         return Ok(content);
     }
     let scheduler = generated_manifests::scheduler(cluster).filter(|_| !bootstrap_has_scheduler(service));
-    let mut users = users_manifests(service, cluster.cluster.id)?;
+    let mut users = manifest_files::read_all(service.store.directory(), cluster.cluster.id).map_err(failed)?;
     // Patches are not objects.
     users.retain(|(name, _)| !name.is_patch());
     if users.is_empty() && scheduler.is_none() {
@@ -351,18 +351,6 @@ pub(crate) fn custom_manifests(
     Ok(Some(Value::Array(list).to_string().into_bytes()))
 }
 
-/// Those of users, with their contents.
-fn users_manifests(service: &Service, id: ClusterId) -> Result<Vec<(Name, Vec<u8>)>, Refusal> {
-    let state = service.store.directory();
-    let mut all = Vec::new();
-    for name in manifest_files::list(state, id).map_err(failed)? {
-        // One deleted since the listing is left out.
-        let content = manifest_files::read(state, id, &name).map_err(failed)?;
-        all.extend(content.map(|content| (name, content)));
-    }
-    Ok(all)
-}
-
 fn bootstrap_has_scheduler(service: &Service) -> bool {
     let config = service.settings.cluster_files.as_ref().and_then(|files| files.read("bootstrap.ign").ok().flatten());
     config.is_some_and(|config| generated_manifests::has_scheduler(&config))
@@ -371,6 +359,6 @@ fn bootstrap_has_scheduler(service: &Service) -> bool {
 /// A ready-made `bootstrap.ign` with the manifests that must be there when the first node boots.
 pub(crate) fn bootstrap(service: &Service, cluster: &ClusterRecord, config: Vec<u8>) -> Result<Vec<u8>, Refusal> {
     let generated = generated_manifests::of_cluster(service, &service.store.model(), cluster).map_err(failed)?;
-    let users = users_manifests(service, cluster.cluster.id)?;
+    let users = manifest_files::read_all(service.store.directory(), cluster.cluster.id).map_err(failed)?;
     generated_manifests::with_manifests(config, &generated, &users).map_err(|error| Refusal::internal(&error))
 }
