@@ -5,6 +5,7 @@ use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
 use crate::disconnected;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
@@ -213,6 +214,9 @@ pub struct Serve {
     /// certificate. Without this option a cluster whose controller reports nothing is installed when its hosts are
     #[arg(help_heading = "Clusters", long, requires = "control_plane")]
     pub await_controller: bool,
+
+    #[command(flatten)]
+    manifests: ManifestOptions,
 
     /// Flag stages and connections that take too long instead of failing the installation. Applies to clusters created from
     /// now on
@@ -479,6 +483,7 @@ impl Serve {
                 deliver_agent: self.deliver_agent,
                 cluster_files,
                 generation,
+                manifests: self.manifests.on_this_machine(),
                 image_args: self.image_args,
                 registry,
                 auth,

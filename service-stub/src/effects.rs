@@ -171,14 +171,7 @@ fn single_node_vips(change: &Change, record: &mut ClusterRecord) {
         return;
     }
     let hosts = change.model().hosts_of_cluster(record.cluster.id);
-    let networks = machine_networks::find(record, &hosts);
-    let inventories = hosts.iter().filter_map(|host| host.facts().inventory.as_ref());
-    let texts = inventories.flat_map(|inventory| &inventory.interfaces);
-    let texts = texts.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
-    let mut addresses = texts.filter_map(|text| text.parse::<crate::net::Cidr>().ok()).map(|cidr| cidr.address);
-    let Some(address) = addresses.find(|address| networks.iter().any(|network| network.contains(*address))) else {
-        return;
-    };
+    let Some(address) = machine_networks::own_address(record, &hosts) else { return };
     let vips = vec![json!({"cluster_id": record.cluster.id, "ip": address})];
     record.cluster.api_vips.clone_from(&vips);
     record.cluster.ingress_vips = vips;

@@ -45,14 +45,11 @@ pub(crate) fn records(service: &Service, model: &Model, record: &ClusterRecord) 
         written("cluster_metadata.json".into(), document.to_string().into_bytes()),
         written("cluster_events.json".into(), events),
     ];
-    for name in manifest_files::list(state, id).map_err(failed)? {
-        let label = format!("cluster_manifest_user_{}_{}", name.folder, name.file);
-        // One deleted since the listing is left out.
-        let content = manifest_files::read(state, id, &name).map_err(failed)?;
-        files.extend(content.map(|content| written(label, content)));
+    for (name, content) in manifest_files::read_all(state, id).map_err(failed)? {
+        files.push(written(format!("cluster_manifest_user_{}_{}", name.folder, name.file), content));
     }
-    for manifest in generated_manifests::machine_configs(record, &model.hosts_of_cluster(id)) {
-        let label = format!("cluster_manifest_system_{}_{}", generated_manifests::FOLDER, manifest.file);
+    for manifest in generated_manifests::of_cluster(service, model, record).map_err(failed)? {
+        let label = format!("cluster_manifest_system_{}_{}", manifest.folder, manifest.file);
         files.push(written(label, manifest.content.into_bytes()));
     }
     Ok(files)

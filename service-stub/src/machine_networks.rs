@@ -56,6 +56,13 @@ pub(crate) fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]
     record.cluster.machine_networks = found.into_iter().flatten().map(owned).collect();
 }
 
+/// The first address that a host of the cluster has in the first of these networks in which any has one.
+pub(crate) fn own_address(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Option<IpAddr> {
+    let addresses: Vec<IpAddr> = hosts.iter().flat_map(|host| host.facts().addresses.iter().copied()).collect();
+    let within = |network: &Cidr| addresses.iter().copied().find(|address| network.contains(*address));
+    find(cluster, hosts).iter().find_map(within)
+}
+
 /// The addresses in a list of virtual ones.
 pub(crate) fn addresses(vips: &[Value]) -> impl Iterator<Item = IpAddr> {
     vips.iter().filter_map(|vip| vip.get("ip")?.as_str()?.parse().ok())

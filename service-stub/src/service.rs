@@ -1,5 +1,6 @@
 //! The service: settings, store and served files, and operations on them for handlers.
 
+pub use crate::generated_manifests::options::ManifestOptions;
 pub use crate::settings::Settings;
 
 use crate::http::{Refusal, limits::Gates, rate::Rates};

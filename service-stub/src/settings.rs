@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::http::{hosts::Hosts, limits::Limits};
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
@@ -38,6 +39,7 @@ pub struct Settings {
     pub cluster_files: Option<GivenFiles>,
     /// Clusters have a control plane, and its files are made for each of them.
     pub generation: Option<Generation>,
+    pub manifests: ManifestOptions,
     /// Images in install requests, named by the operator.
     pub image_args: ImageArgs,
     /// How to read release images, which name the other images; `None` without a control plane.

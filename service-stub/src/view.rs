@@ -2,6 +2,7 @@
 
 use crate::course::Course;
 use crate::features;
+use crate::generated_manifests;
 use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostRecord, Model};
@@ -125,8 +126,8 @@ pub(crate) fn cluster_document(service: &Service, model: &Model, record: &Cluste
         fields.extend(fixed);
     }
     fields.extend(record.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
-    let workers = hosts.iter().filter(|host| host.effective_role() == api::HostRole::Worker).count();
-    fields.insert("schedulable_masters_forced_true".into(), Value::from(workers < 2));
+    let forced = generated_manifests::are_masters_forced_schedulable(&hosts);
+    fields.insert("schedulable_masters_forced_true".into(), Value::from(forced));
     fields.insert("host_networks".into(), host_networks(&hosts));
     fields.insert("last-installation-preparation".into(), preparation(&record.course, hosts.is_empty()));
     add_course(fields, record);

@@ -387,8 +387,20 @@ fn settings_become_manifests_of_the_control_plane() {
     assert_eq!(changed["disk_encryption"], settings["disk_encryption"]);
 
     assert_eq!(world.running.get(&format!("{cluster}/manifests")).document(), json!([]));
-    let all = world.running.get(&format!("{cluster}/manifests?include_system_generated=true")).document();
-    assert_eq!(all, json!([{"file_name": FILE, "folder": "openshift", "manifest_source": "system"}]));
+    let generated = || {
+        let all = world.running.get(&format!("{cluster}/manifests?include_system_generated=true")).document();
+        let all = all.as_array().unwrap().iter().filter(|own| own["manifest_source"] == "system").cloned();
+        all.map(|own| own["file_name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = [
+        "50-masters-chrony-configuration.yaml",
+        "50-masters-iscsi-nic-reapply.yaml",
+        "50-workers-chrony-configuration.yaml",
+        "50-workers-iscsi-nic-reapply.yaml",
+        FILE,
+        "cluster-scheduler-02-config.yml.patch_ai_set_masters_schedulable",
+    ];
+    assert_eq!(generated(), expected);
     let file = |folder| world.running.get(&format!("{cluster}/manifests/files?folder={folder}&file_name={FILE}"));
     assert!(String::from_utf8(file("openshift").body).unwrap().contains("tpm2: true"));
     assert_eq!(file("manifests").status, 404);
@@ -396,18 +408,64 @@ fn settings_become_manifests_of_the_control_plane() {
     world.install();
     // (Its files are there once it is installing, which its hosts see.)
     world.request(world.hosts[0]);
+    // What it was installed with stays, whatever is set later.
+    let infra_env = format!("/v2/infra-envs/{}", world.infra_env.id);
+    let later = json!({"additional_ntp_sources": "late.example.com"});
+    assert_eq!(world.running.json("PATCH", &infra_env, &later).status, 201);
+    assert_eq!(generated(), expected);
+    let chrony = world.running.get(&format!("{cluster}/manifests/files?folder=openshift&file_name={}", expected[0]));
+    let chrony: Value = serde_norway::from_slice(&chrony.body).unwrap();
+    let source = chrony["spec"]["config"]["storage"]["files"][0]["contents"]["source"].as_str().unwrap();
+    let conf = ignition::data_url::decode(source).unwrap().data.into_owned();
+    assert!(!String::from_utf8(conf).unwrap().contains("late"), "stored when the installation began");
+
+    // A manifest is taken at any time; what is there stays.
+    let post = |file: &str, content: &str| {
+        let content = base64::engine::general_purpose::STANDARD.encode(content);
+        let body = json!({"file_name": file, "folder": "openshift", "content": content});
+        world.running.json("POST", &format!("/v2/clusters/{}/manifests", world.cluster.id), &body).status
+    };
+    assert_eq!([post("mine.yaml", "kind: MachineConfig\n"), post("map.yaml", "kind: ConfigMap\n")], [201, 201]);
+    assert_eq!(post("mine.yaml.patch_1", "[]"), 201);
+    let path = format!("{cluster}/manifests?folder=openshift&file_name=mine.yaml");
+    let deleted = world.running.request("DELETE", &path, &[], b"");
+    assert_eq!(deleted.status, 400);
+    assert!(deleted.document()["reason"].as_str().unwrap().contains("is not in pre-installation states"));
+    let change = json!({"folder": "openshift", "file_name": "mine.yaml", "updated_file_name": "b.yaml"});
+    assert_eq!(
+        world.running.json("PATCH", &format!("/v2/clusters/{}/manifests", world.cluster.id), &change).status,
+        400
+    );
     let paths = |name: &str| {
         let config = world.file(&format!("files?file_name={name}")).document();
         let files = config["storage"]["files"].as_array().cloned().unwrap_or_default();
         files.iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let path = format!("/opt/openshift/openshift/{FILE}");
-    assert!(paths("bootstrap.ign").contains(&path));
+    let own = "/opt/openshift/openshift/mine.yaml".to_owned();
+    let bootstrap = paths("bootstrap.ign");
+    assert!(bootstrap.contains(&path) && bootstrap.contains(&own), "{bootstrap:?}");
+    assert!(!bootstrap.iter().any(|path| path.contains("map.yaml") || path.contains("patch")), "{bootstrap:?}");
     assert!(!paths("master.ign").contains(&path));
     let custom = world.file("files?file_name=custom_manifests.json").document();
+    let names: Vec<_> = custom.as_array().unwrap().iter().map(|own| own["Name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cluster-scheduler-masters-schedulable.yaml", "map.yaml", "mine.yaml"]);
     let manifest = custom[0]["Content"].as_str().unwrap();
     let manifest = base64::engine::general_purpose::STANDARD.decode(manifest).unwrap();
     assert!(String::from_utf8(manifest).unwrap().contains("mastersSchedulable: true"));
+
+    // A bootstrap with the file itself has it changed, and the controller applies nothing.
+    let source = ignition::data_url::base64(b"kind: Scheduler\nspec:\n  mastersSchedulable: false\n");
+    let file =
+        json!({"path": "/opt/openshift/manifests/cluster-scheduler-02-config.yml", "contents": {"source": source}});
+    let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [file]}});
+    fs::write(world.files.path().join("bootstrap.ign"), config.to_string()).unwrap();
+    let config = world.file("files?file_name=bootstrap.ign").document();
+    let source = config["storage"]["files"][0]["contents"]["source"].as_str().unwrap();
+    let object = ignition::data_url::decode(source).unwrap().data.into_owned();
+    assert_eq!(object, b"kind: Scheduler\nspec:\n  mastersSchedulable: true\n");
+    let custom = world.file("files?file_name=custom_manifests.json").document();
+    assert_eq!(custom[0]["Name"], "map.yaml");
 }
 
 #[test]

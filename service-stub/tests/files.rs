@@ -4,6 +4,8 @@
 mod common;
 #[path = "common/iso.rs"]
 mod iso;
+#[path = "files/manifests.rs"]
+mod manifests;
 #[path = "files/minimal.rs"]
 mod minimal;
 #[path = "files/netboot.rs"]

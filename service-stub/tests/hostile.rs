@@ -123,8 +123,6 @@ fn nonsense_is_distinguished() {
     assert_eq!(cluster("machine_networks", json!([{"cidr": "10.0.0.1/24"}])).0, 400, "host bits");
     assert_eq!(cluster("machine_networks", json!([{"cidr": "10.0.0.0/99"}])).0, 400);
     assert_eq!(cluster("control_plane_count", json!(0)).0, 400);
-    assert_eq!(cluster("disk_encryption", json!({"enable_on": "all"})).0, 501, "never pretended");
-    assert_eq!(cluster("schedulable_masters", json!(true)).0, 501);
     let vips = |api: Value, ingress: Value| {
         let body = json!({"name": "c", "openshift_version": "4.22", "pull_secret": pull_secret(),
             "vip_dhcp_allocation": false, "schedulable_masters": false, "api_vips": api, "ingress_vips": ingress});

@@ -35,6 +35,19 @@ use service_stub::store::{Store, StoreError};
 const VARY: Meant = meant("*", "header vary", "ours says so where an answer may be compressed, in lower case");
 const NOSNIFF: Meant = meant("*", "header x-content-type-options", "no browser takes a client's words for a page");
 
+/// Files of the bootstrap's config, by their places.
+const MANIFESTS: [Meant; 5] = {
+    const DOWNLOAD: &str = "GET v2/clusters/*/downloads/files";
+    const WHY: &str = "ours puts manifests into ready-made files; the recorded ones are dummies without any";
+    [
+        meant(DOWNLOAD, ".storage.files[1].*", WHY),
+        meant(DOWNLOAD, ".storage.files[2].*", WHY),
+        meant(DOWNLOAD, ".storage.files[3].*", WHY),
+        meant(DOWNLOAD, ".storage.files[4].*", WHY),
+        meant(DOWNLOAD, ".storage.files[5].*", WHY),
+    ]
+};
+
 const NO_CATALOGUE: &str = "the replay's service has no catalogue of releases";
 
 fn id(text: &str) -> uuid::Uuid {

@@ -116,6 +116,8 @@ kinds! {
         "Host {host_name}: Agent has been instructed to download image '{agent_image}' and restart";
     VALIDATIONS_IGNORED: Info "validations_ignored"
         "Cluster {cluster_id}: ignored some or all validations at the discretion of the user";
+    CLUSTER_SETTING_WITHOUT_EFFECT: Warning "cluster_setting_without_effect"
+        "{what} is stored but has no effect: {reason}";
     HOST_STEP_FAILED: Error "host_step_failed" "Host {host_name}: {reason}";
     RELEASE_IMAGE_UNREADABLE: Warning "release_image_unreadable" "Release image {image} cannot be read: {error}";
 }
@@ -125,4 +127,5 @@ pub(crate) const HOURLY: &[Kind] = &[UPGRADE_AGENT_FAILED, UPGRADE_AGENT_FINISHE
 
 /// Names of those that are not among the published ones.
 #[cfg(test)]
-pub(crate) const OURS: &[&str] = &[HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];
+pub(crate) const OURS: &[&str] =
+    &[CLUSTER_SETTING_WITHOUT_EFFECT.name, HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];

@@ -141,6 +141,25 @@ pub(crate) fn host_state(change: &mut Change, record: &HostRecord, from: HostSta
     host(change, record, Kind { severity, ..kinds::HOST_STATUS_UPDATED }, details);
 }
 
+/// Why settings of a control plane have no effect.
+pub(crate) const NO_CONTROL_PLANE: &str = "this service brings up no control plane";
+
+/// What a cluster's settings newly ask for that needs a control plane, where there is none: a user who reads the events does not believe a
+/// disk encrypted that is not.
+pub(crate) fn settings_without_effect(change: &mut Change, before: Option<&ClusterRecord>, record: &ClusterRecord) {
+    for (name, what) in [("disk_encryption", "Disk encryption"), ("schedulable_masters", "schedulable_masters")] {
+        let setting = record.settings.get(name);
+        let is_on = setting.is_some_and(|setting| match &setting["enable_on"] {
+            Value::String(roles) => !matches!(roles.as_str(), "" | "none"),
+            _ => *setting == Value::Bool(true),
+        });
+        if is_on && setting != before.and_then(|before| before.settings.get(name)) {
+            let details = json!({"what": what, "reason": NO_CONTROL_PLANE});
+            cluster(change, record, kinds::CLUSTER_SETTING_WITHOUT_EFFECT, details);
+        }
+    }
+}
+
 pub(crate) fn cluster_state(change: &mut Change, record: &ClusterRecord) {
     let details = json!({"cluster_status": record.state, "status_info": record.cluster.status_info});
     cluster(change, record, kinds::CLUSTER_STATUS_UPDATED, details);

@@ -1,8 +1,6 @@
 //! What users set on a cluster after it is made (docs/compatibility.md#user-endpoints), and what a page of theirs keeps with it.
 
-use super::new_cluster::{
-    check_control_plane, check_vip_families, is_user_balanced, merged_encryption, refuse_unserved,
-};
+use super::new_cluster::{check_control_plane, check_vip_families, is_user_balanced, merged_encryption};
 use super::{cluster_networks, clusters::answer, models, operators, support_levels};
 use crate::check::cluster::NETWORK_TYPES;
 use crate::events::{self, kinds};
@@ -67,15 +65,18 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     let id = call.cluster_id()?;
     let params: ClusterUpdateParams = call.json(&BODY)?;
     service.change(call.request_id(), |change| {
-        let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
+        let before = find_cluster(change.model(), id)?;
+        let mut record = ClusterRecord::clone(&before);
         let hosts = change.model().hosts_of_cluster(id);
         let proxy = proxy_settings(&record);
         apply(&mut record, &hosts, params)?;
-        refuse_unserved(service, &record)?;
         support_levels::check_cluster(change.model(), &record)?;
         record.cluster.updated_at = change.now;
         if proxy_settings(&record) != proxy {
             events::cluster(change, &record, kinds::PROXY_SETTINGS_CHANGED, Value::Null);
+        }
+        if !service.rules().with_control_plane {
+            events::settings_without_effect(change, Some(&before), &record);
         }
         change.put_cluster(record);
         pass::settle_cluster(&service.rules(), change, id);

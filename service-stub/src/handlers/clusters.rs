@@ -6,6 +6,7 @@ use crate::auth::Caller;
 use crate::cluster_files::{ClusterFiles, prepared};
 use crate::events::{self, Kind, kinds};
 use crate::find::find_cluster;
+use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
 use crate::manifest_files;
@@ -169,6 +170,7 @@ pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal>
         }
         pass::trigger_cluster(&service.rules(), change, &mut record, Trigger::Install)
             .map_err(|why| refusal(id, Trigger::Install, why))?;
+        generated_manifests::store(service, change.model(), &record).map_err(|error| Refusal::internal(&error))?;
         preparing::start(service, change, &mut record);
         if service.settings.cluster_files.is_some() {
             record.course.openshift_cluster_id = given_identity(service, &record)?;

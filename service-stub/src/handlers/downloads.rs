@@ -6,7 +6,6 @@ use crate::course::OperatorStatus;
 use crate::disconnected;
 use crate::documents;
 use crate::find::{find_cluster, find_host, find_infra_env};
-use crate::generated_manifests;
 use crate::http::{Answer, Call, Refusal, range};
 use crate::infra_env::DISCONNECTED_ISO;
 use crate::install_config;
@@ -172,12 +171,11 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
         return Ok(Answer::file(name, contents));
     }
     let found = match (files.read(name), *name) {
-        (Ok(own), "custom_manifests.json") => Ok(manifests::custom_manifests(service, &cluster, own)?),
-        (Ok(Some(config)), "bootstrap.ign") if !files.are_prepared() => {
-            let manifests = generated_manifests::machine_configs(&cluster, &service.store.model().hosts_of_cluster(id));
-            let config = generated_manifests::with_machine_configs(config, &manifests);
-            Ok(Some(config.map_err(|error| Refusal::internal(&error))?))
+        (Ok(own), "custom_manifests.json") => {
+            let kind = if files.are_prepared() { manifests::Files::Generated } else { manifests::Files::ReadyMade };
+            Ok(manifests::custom_manifests(service, &cluster, own, kind)?)
         }
+        (Ok(Some(config)), "bootstrap.ign") if !files.are_prepared() => Ok(Some(manifests::bootstrap(service, &cluster, config)?)),
         (found, _) => found,
     };
     match found {

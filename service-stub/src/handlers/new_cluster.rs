@@ -85,7 +85,6 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
 pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ClusterCreateParams = call.json(&BODY)?;
     let record = plan(service.settings.catalogue.as_deref(), params, id)?;
-    refuse_unserved(service, &record)?;
     service.change(call.request_id(), |change| {
         let mut record = record;
         record.cluster.created_at = change.now;
@@ -94,6 +93,9 @@ pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result
         record.course.soft_timeouts = service.settings.soft_timeouts;
         let details = json!({"cluster_kind": record.cluster.kind});
         events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
+        if !service.rules().with_control_plane {
+            events::settings_without_effect(change, None, &record);
+        }
         change.put_cluster(record);
         Ok::<_, Refusal>(())
     })?;
@@ -409,21 +411,6 @@ fn release(
         architecture: architecture.to_owned(),
         image: Some(release.url.clone()),
     })
-}
-
-/// Some settings need a control plane: if accepted without effect, they would leave a disk unencrypted that a user believes encrypted.
-pub(super) fn refuse_unserved(service: &Service, record: &ClusterRecord) -> Result<(), Refusal> {
-    if service.settings.has_control_plane() {
-        return Ok(());
-    }
-    let on = record.settings.get("disk_encryption").and_then(|setting| setting["enable_on"].as_str());
-    if !matches!(on, None | Some("none" | "")) {
-        return Err(Refusal::not_implemented("disk_encryption without a control plane (see --cluster-files)"));
-    }
-    if record.settings.get("schedulable_masters") == Some(&Value::Bool(true)) {
-        return Err(Refusal::not_implemented("schedulable_masters without a control plane (see --cluster-files)"));
-    }
-    Ok(())
 }
 
 /// What is set of encryption over what was: by default, that nothing is encrypted, and if it is, by the TPM.

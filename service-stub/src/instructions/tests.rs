@@ -39,6 +39,7 @@ fn settings(files: &std::path::Path) -> Settings {
         cluster_files: Some(GivenFiles::open(files).unwrap()),
         generation: None,
         image_args: Default::default(),
+        manifests: Default::default(),
         registry: None,
         auth: Auth::None,
         await_controller: false,

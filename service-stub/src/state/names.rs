@@ -131,6 +131,11 @@ impl ClusterState {
         matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::AddingHosts)
     }
 
+    /// What its installation is made of may still change.
+    pub(crate) fn is_before_installation(self) -> bool {
+        matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput)
+    }
+
     /// Before any installation: its checks are worked out on every pass.
     pub fn checked(self) -> bool {
         matches!(self, Self::Insufficient | Self::Ready | Self::PendingForInput | Self::PreparingForInstallation)

@@ -174,11 +174,11 @@ fn read(input: impl Read, each: &mut dyn FnMut(Frame) -> Result<(), BackupError>
 fn is_file(name: &str) -> bool {
     let manifest = |name: &str| {
         let (cluster, rest) = name.strip_prefix("manifests/")?.split_once('/')?;
-        let (folder, file) = rest.split_once('/')?;
         uuid::Uuid::parse_str(cluster).ok()?;
-        manifest_files::Name::parse(folder, file)
+        let users = || rest.split_once('/').and_then(|(folder, file)| manifest_files::Name::parse(folder, file));
+        Some(rest == manifest_files::GENERATED || users().is_some())
     };
-    FILES.contains(&name) || manifest(name).is_some() || prepared::is_file(name)
+    FILES.contains(&name) || manifest(name) == Some(true) || prepared::is_file(name)
 }
 
 /// Writes a backup of a state directory from one read transaction of its store.
@@ -194,7 +194,8 @@ fn write(directory: &Path, transaction: &ReadTransaction, output: impl Write) ->
     };
     for cluster in clusters {
         let manifests = manifest_files::list(directory, cluster).map_err(file_error(directory))?;
-        names.extend(manifests.iter().map(|name| format!("manifests/{cluster}/{}/{}", name.folder, name.file)));
+        names.extend(manifests.iter().map(|name| format!("manifests/{cluster}/{}", name.path_text())));
+        names.push(format!("manifests/{cluster}/{}", manifest_files::GENERATED));
     }
     names.extend(prepared::list(directory));
     for name in names {

@@ -19,7 +19,7 @@ use service_stub::releases::Catalogue;
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
 use service_stub::server;
-use service_stub::service::{Service, Settings};
+use service_stub::service::{ManifestOptions, Service, Settings};
 use service_stub::store::Store;
 use std::{
     path::{Path, PathBuf},
@@ -49,6 +49,7 @@ pub(crate) struct Files {
     pub auth: Auth,
     pub tls: bool,
     pub limits: Limits,
+    pub manifests: ManifestOptions,
     pub steps: StepOptions,
     pub retention: Retention,
     pub rendezvous: Option<Arc<Rendezvous>>,
@@ -106,6 +107,7 @@ impl Running {
             cluster_files: files.cluster.as_deref().map(|path| GivenFiles::open(path).unwrap()),
             generation: files.generation,
             image_args: files.image_args,
+            manifests: files.manifests,
             registry: files.registry,
             auth: files.auth,
             ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),

@@ -1,10 +1,10 @@
-//! Settings changed after creation, catalogues, manifests, and addresses to fetch things by.
+//! Settings changed after creation, catalogues, and addresses to fetch things by.
 
 use crate::World;
 use crate::common::{API, Files, Running, certificate_pem, pull_secret, recorded};
 use serde_json::{Value, json};
 
-fn cluster(running: &Running) -> String {
+pub(crate) fn cluster(running: &Running) -> String {
     let body = json!({"name": "lab", "openshift_version": "4.22", "pull_secret": pull_secret(),
         "base_dns_domain": "example.com"});
     let answer = running.json("POST", "/v2/clusters", &body);
@@ -12,7 +12,7 @@ fn cluster(running: &Running) -> String {
     answer.document()["id"].as_str().unwrap().to_owned()
 }
 
-fn get(running: &Running, path: &str) -> Value {
+pub(crate) fn get(running: &Running, path: &str) -> Value {
     let answer = running.get(&format!("{API}{path}"));
     assert_eq!(answer.status, 200, "{path}: {:?}", String::from_utf8_lossy(&answer.body));
     answer.document()
@@ -58,9 +58,6 @@ fn a_cluster_is_changed_and_shown_changed() {
         let reason = json!("Failed to generate presigned URL: invalid backend");
         assert_eq!((answer.status, &answer.document()["reason"]), (400, &reason), "no object store");
     }
-    let manifest = json!({"file_name": "a.yaml", "content": "e30="});
-    assert_eq!(running.json("POST", &format!("{path}/manifests"), &manifest).status, 501, "nobody would apply it");
-    assert_eq!(get(&running, &format!("{path}/manifests")), json!([]));
 }
 
 #[test]
@@ -261,49 +258,6 @@ fn features_that_exclude_each_other_are_refused_and_chosen_operators_are_monitor
         reason(running.json("PATCH", &path, &lvm)),
         "cannot use Logical Volume Management because it's not compatible with OpenShift Data Foundation"
     );
-}
-
-#[test]
-fn manifests_are_stored_and_given_to_the_controller() {
-    let files = tempfile::tempdir().unwrap();
-    for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
-        std::fs::write(files.path().join(name), r#"{"ignition":{"version":"3.2.0"}}"#).unwrap();
-    }
-    let running = Running::start(Files { cluster: Some(files.path().into()), ..Files::default() });
-    let path = format!("/v2/clusters/{}", cluster(&running));
-    let manifests = format!("{path}/manifests");
-    let post = |body: Value| running.json("POST", &manifests, &body);
-    let made = post(json!({"file_name": "a.yaml", "folder": "openshift", "content": "YTogMQo="}));
-    assert_eq!(
-        (made.status, made.document()),
-        (201, json!({"file_name": "a.yaml", "folder": "openshift", "manifest_source": "user"}))
-    );
-    for (body, status) in [
-        (json!({"file_name": "a.yaml", "content": "YTogMQo="}), 400),
-        (json!({"file_name": "../a.yaml", "content": "YTogMQo="}), 400),
-        (json!({"file_name": "a.txt", "content": "YTogMQo="}), 400),
-        (json!({"file_name": "b.yaml", "content": "*"}), 400),
-        (json!({"file_name": "b.yaml", "content": "ewo="}), 400),
-        (json!({"file_name": "b.yaml", "folder": "etc", "content": "e30="}), 400),
-        (json!({"file_name": "b.yaml"}), 400),
-    ] {
-        assert_eq!(post(body.clone()).status, status, "{body}");
-    }
-    let file = |name: &str| running.get(&format!("{API}{manifests}/files?folder=openshift&file_name={name}"));
-    assert_eq!(file("a.yaml").body, b"a: 1\n");
-    assert_eq!((file("c.yaml").status, file("..%2f..%2fstate.redb").status), (404, 422));
-    let change = json!({"folder": "openshift", "file_name": "a.yaml", "updated_file_name": "c.yaml", "updated_content": "YjogMgo="});
-    assert_eq!(running.json("PATCH", &manifests, &change).status, 200);
-    assert_eq!((file("a.yaml").status, file("c.yaml").body), (404, b"b: 2\n".to_vec()));
-    assert_eq!(get(&running, &manifests).as_array().unwrap().len(), 1);
-    let delete = |name: &str| {
-        running.request("DELETE", &format!("{API}{manifests}?folder=openshift&file_name={name}"), &[], b"").status
-    };
-    assert_eq!((delete("c.yaml"), delete("c.yaml")), (200, 200));
-    assert_eq!(post(json!({"file_name": "d.yaml", "content": "YTogMQo="})).status, 201);
-    assert_eq!(running.request("DELETE", &format!("{API}{path}"), &[], b"").status, 204);
-    let left = std::fs::read_dir(running.state.path().join("manifests")).unwrap().count();
-    assert_eq!(left, 0, "a deleted cluster leaves nothing");
 }
 
 #[test]

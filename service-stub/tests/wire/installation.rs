@@ -208,7 +208,7 @@ fn compared(name: &str, course: Course, tables: &[&[Meant]]) {
 
 #[test]
 fn the_real_agent_and_installer_install_a_node() {
-    compared("sno-install", Course::Install, &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE]]);
+    compared("sno-install", Course::Install, &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE], &MANIFESTS[1..]]);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn our_agent_and_installer_install_a_node() {
     compared(
         "ours-at-the-real-service/sno-with-accept-patched",
         Course::Install,
-        &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE], OUR_AGENT],
+        &[&[VARY, NOSNIFF, HOST_NAME, SINGLE_NODE], &MANIFESTS[1..], OUR_AGENT],
     );
 }
 
@@ -230,7 +230,7 @@ fn our_agents_and_installers_install_three_nodes() {
     compared(
         "ours-at-the-real-service/ha-with-accept-patched",
         Course::Install,
-        &[&[VARY, NOSNIFF, HOST_NAME], OUR_AGENT, CLUSTER_FIELDS],
+        &[&[VARY, NOSNIFF, HOST_NAME], &MANIFESTS[1..], OUR_AGENT, CLUSTER_FIELDS],
     );
 }
 
@@ -239,7 +239,7 @@ fn our_agent_is_bound_and_installs() {
     compared(
         "ours-at-the-real-service/bind-with-nulls-patched",
         Course::BindAndInstall,
-        &[&[VARY, NOSNIFF], OUR_AGENT, NULLS_PATCHED],
+        &[&[VARY, NOSNIFF], &MANIFESTS[..4], OUR_AGENT, NULLS_PATCHED],
     );
 }
 

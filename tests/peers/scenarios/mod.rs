@@ -8,6 +8,7 @@ mod host;
 mod ignition_disks;
 mod install_config;
 mod logs;
+mod manifests;
 mod pace;
 mod registration;
 mod secured;
