@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
-#[path = "payload/registry.rs"]
-mod registry;
 
 use api::{
     Cluster, ClusterId, Host, HostId, HostRole, InfraEnv, InfraEnvId, InstallRequest, Secret, StepType, Timestamp,
@@ -11,13 +9,13 @@ use api::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use common::{Files, Running};
 use netcheck::image::{ImageOptions, registries};
-use registry::{PASSWORD, Registry, USER};
 use serde_json::{Value, json};
 use service_stub::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord};
 use service_stub::payload::ImageArgs;
 use service_stub::state::{ClusterState, HostState};
 use service_stub::store::StoreError;
 use std::{sync::Arc, thread::sleep, time::Duration};
+use testkit::registry::{self, PASSWORD, Registry, USER};
 
 const MCO: &str = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:3abb327d574eaa5d0027d7ab6a0cb5d8571c470d519bcc1d6f980890e4411687";
 const MUST_GATHER: &str = "quay.io/openshift-release-dev/ocp-v4.0-art-dev:must-gather";
@@ -124,7 +122,7 @@ fn references() -> Value {
 
 #[test]
 fn a_request_names_what_the_release_image_names() {
-    let Some(registry) = Registry::start() else { return };
+    let Some(registry) = Registry::start(env!("CARGO_TARGET_TMPDIR")) else { return };
     let text = references().to_string();
     let layers = [
         registry::layer(&[("etc/os-release", b"NAME=x"), ("release-manifests/image-references", b"of an older base")]),

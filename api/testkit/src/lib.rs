@@ -8,6 +8,7 @@ pub mod http;
 pub mod log;
 pub mod net;
 pub mod process;
+pub mod registry;
 pub mod skip;
 pub mod tls;
 pub mod tree;

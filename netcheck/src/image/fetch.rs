@@ -36,22 +36,30 @@ pub(super) fn find_parts(
     version: &Version,
     options: &ImageOptions,
 ) -> Result<Vec<Descriptor>, FetchError> {
-    find_image(client, version, options).map(|(_, parts)| parts)
+    find_image(client, version, options).map(|found| found.parts)
 }
 
-/// The same, with the digest of the image's manifest.
-pub(super) fn find_image(
-    client: &Client<'_>,
-    version: &Version,
-    options: &ImageOptions,
-) -> Result<(Digest, Vec<Descriptor>), FetchError> {
+/// An image that a tag or digest leads to.
+pub(super) struct Found {
+    /// Of the index or manifest that has the tag or digest.
+    pub named: Digest,
+    /// Of the image's manifest.
+    pub digest: Digest,
+    pub parts: Vec<Descriptor>,
+}
+
+/// The same, with the digests on the way.
+pub(super) fn find_image(client: &Client<'_>, version: &Version, options: &ImageOptions) -> Result<Found, FetchError> {
     let mut selector = version.selector().to_owned();
+    let mut first = None;
     for _ in 0..=MAX_INDEXES {
         let (digest, manifest) = client.persist(|| read_manifest(client, &selector))?;
+        let named = first.get_or_insert_with(|| digest.clone());
         match manifest {
             Manifest::Image(parts) => {
                 let mut seen = BTreeSet::new();
-                return Ok((digest, parts.into_iter().filter(|part| seen.insert(part.digest.clone())).collect()));
+                let parts = parts.into_iter().filter(|part| seen.insert(part.digest.clone())).collect();
+                return Ok(Found { named: named.clone(), digest, parts });
             }
             Manifest::Index(variants) => match manifest::choose(&variants, &options.architecture) {
                 Some(variant) => selector = variant.digest.to_string(),

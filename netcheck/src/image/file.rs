@@ -1,10 +1,11 @@
-//! One file out of an image, without the image: its last layers are searched, each verified, and nothing is stored.
+//! One file out of an image, without the image: its last layers are searched, each verified, and nothing is stored. [`Layers`] gives
+//! the layers themselves to callers that search by other rules.
 
 use super::{
     ImageOptions,
     client::Client,
     error::{FetchError, Subject},
-    fetch,
+    fetch::{self, Found},
     manifest::Descriptor,
     reference::{Digest, ReferenceError},
     registries::{Endpoint, ResolveError},
@@ -72,8 +73,30 @@ impl FileError {
 pub struct Image {
     /// Of its manifest.
     pub digest: Digest,
+    /// What its name stands for: the digest of an index with images for several architectures, else that of its manifest.
+    pub named: Digest,
     endpoint: Endpoint,
     parts: Vec<Descriptor>,
+}
+
+/// The layers of an image, at the place where it was found.
+pub struct Layers<'a> {
+    client: Client<'a>,
+    image: &'a Image,
+    stop: &'a dyn Fn() -> bool,
+}
+
+impl Layers<'_> {
+    /// Fetches a layer. `read` gets its bytes as they are stored, and what it returns counts only if all of them are those that the
+    /// manifest names.
+    pub fn fetch<T>(&self, layer: &Descriptor, read: impl FnOnce(&mut dyn Read) -> T) -> Result<T, FileError> {
+        let fetch = |source| FileError::fetch(&self.image.endpoint, source);
+        let response = self.client.persist(|| self.client.blob(&layer.digest)).map_err(fetch)?;
+        let mut body = Verified::new(response.into_body().into_reader(), layer.size_bytes, self.stop);
+        let found = read(&mut body);
+        body.finish(layer).map_err(|fault| fetch(fault.into_error(&self.client, layer)))?;
+        Ok(found)
+    }
 }
 
 impl Image {
@@ -82,7 +105,7 @@ impl Image {
         let mut failed = None;
         for endpoint in options.registries.endpoints(&name.parse()?)? {
             match find_at(&endpoint, options, deadline) {
-                Ok((digest, parts)) => return Ok(Self { digest, endpoint, parts }),
+                Ok(Found { named, digest, parts }) => return Ok(Self { digest, named, endpoint, parts }),
                 Err(source) => {
                     failed = Some(FileError::fetch(&endpoint, source));
                 }
@@ -92,21 +115,32 @@ impl Image {
         Err(failed.unwrap_or_else(|| ResolveError::Short { path: name.to_owned() }.into()))
     }
 
+    /// From the first to the last.
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = &Descriptor> + ExactSizeIterator {
+        // The first part is the configuration.
+        self.parts.iter().skip(1)
+    }
+
+    /// Prepares to fetch layers. While one comes, `stop` ends it with an error.
+    pub fn open<'a>(
+        &'a self,
+        options: &'a ImageOptions,
+        deadline: Instant,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Result<Layers<'a>, FileError> {
+        let client = Client::new(&self.endpoint, options, deadline);
+        Ok(Layers { client: client.map_err(|source| FileError::fetch(&self.endpoint, source))?, image: self, stop })
+    }
+
     /// Reads a file, named by its path without a slash in front.
     pub fn read(&self, path: &str, options: &ImageOptions, bounds: &Bounds) -> Result<Vec<u8>, FileError> {
-        let fetch = |source| FileError::fetch(&self.endpoint, source);
-        let client = Client::new(&self.endpoint, options, bounds.deadline).map_err(fetch)?;
-        // The first part is the configuration.
-        let layers = self.parts.iter().skip(1).rev().take(bounds.layers);
+        let opened = self.open(options, bounds.deadline, &|| false)?;
+        let layers = self.layers().rev().take(bounds.layers);
         let mut looked_at = 0;
         for layer in layers.filter(|layer| layer.size_bytes <= bounds.layer_bytes) {
             looked_at += 1;
-            let response = client.persist(|| client.blob(&layer.digest)).map_err(fetch)?;
-            let mut body = Verified::new(response.into_body().into_reader(), layer.size_bytes);
-            let found = search(&mut body, path, bounds);
             // What is damaged is not an archive either, so this comes first.
-            body.finish(layer).map_err(|fault| fetch(fault.into_error(&client, layer)))?;
-            match found {
+            match opened.fetch(layer, |body| search(body, path, bounds))? {
                 Ok(Some(content)) => return Ok(content),
                 Ok(None) => {}
                 Err(SearchError::TooLong) => {
@@ -121,11 +155,7 @@ impl Image {
     }
 }
 
-fn find_at(
-    endpoint: &Endpoint,
-    options: &ImageOptions,
-    deadline: Instant,
-) -> Result<(Digest, Vec<Descriptor>), FetchError> {
+fn find_at(endpoint: &Endpoint, options: &ImageOptions, deadline: Instant) -> Result<Found, FetchError> {
     if endpoint.blocked {
         return Err(FetchError::Blocked);
     }
@@ -172,8 +202,9 @@ fn is_named(found: &Path, path: &str) -> bool {
 }
 
 /// A layer on its way, counted and hashed.
-struct Verified<R> {
+struct Verified<'a, R> {
     body: R,
+    stop: &'a dyn Fn() -> bool,
     hasher: Sha256,
     read_bytes: u64,
     limit_bytes: u64,
@@ -196,10 +227,10 @@ impl Fault {
     }
 }
 
-impl<R: Read> Verified<R> {
-    fn new(body: R, size_bytes: u64) -> Self {
+impl<'a, R: Read> Verified<'a, R> {
+    fn new(body: R, size_bytes: u64, stop: &'a dyn Fn() -> bool) -> Self {
         // One more than announced tells that there is more.
-        Self { body, hasher: Sha256::new(), read_bytes: 0, limit_bytes: size_bytes.saturating_add(1) }
+        Self { body, stop, hasher: Sha256::new(), read_bytes: 0, limit_bytes: size_bytes.saturating_add(1) }
     }
 
     /// Reads what is left, and says whether it was what the manifest names.
@@ -213,8 +244,11 @@ impl<R: Read> Verified<R> {
     }
 }
 
-impl<R: Read> Read for Verified<R> {
+impl<R: Read> Read for Verified<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stop)() {
+            return Err(io::Error::other("stopped"));
+        }
         let left = usize::try_from(self.limit_bytes - self.read_bytes).unwrap_or(usize::MAX).min(buffer.len());
         let length = self.body.read(&mut buffer[..left])?;
         self.hasher.update(&buffer[..length]);
@@ -283,7 +317,7 @@ mod tests {
         let bytes = b"layer".as_slice();
         let descriptor = |digest: &[u8], size_bytes| Descriptor { digest: Digest::compute(digest), size_bytes };
         let finish = |layer: &Descriptor| {
-            let mut body = Verified::new(bytes, layer.size_bytes);
+            let mut body = Verified::new(bytes, layer.size_bytes, &|| false);
             body.read_exact(&mut [0; 2]).unwrap();
             body.finish(layer)
         };

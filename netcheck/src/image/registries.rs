@@ -214,6 +214,16 @@ impl Registries {
         Ok(registries)
     }
 
+    /// Sources and the places of their images that are asked for by digest, for programs that read the mirrors in another form.
+    pub fn digest_mirrors(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.registries.iter().filter_map(|(prefix, registry)| {
+            let by_digest = registry.mirrors.iter().filter(|(_, pull)| *pull != PullFromMirror::TagOnly);
+            let mirrors: Vec<_> = by_digest.map(|(place, _)| place.location.as_str()).collect();
+            let source = if registry.source.location.is_empty() { prefix } else { &registry.source.location };
+            (!mirrors.is_empty()).then_some((source.as_str(), mirrors))
+        })
+    }
+
     /// What a later file says replaces what the earlier one said of the same prefix, alias or list.
     pub fn overlay(&mut self, later: Self) {
         if later.search.is_some() {

@@ -1,28 +1,20 @@
-//! Reads the references in a release image: `release-manifests/image-references`, an ImageStream in one of its last layers.
+//! Reads the references in a release image.
 
 use super::known::{Payload, Wanted};
 use netcheck::image::{
     ImageOptions,
     auth::{self, AuthFault, Credentials},
-    file::{Bounds, FileError, Image},
-    reference::{Digest, Name, ReferenceError},
+    file::{FileError, Image},
+    reference::Digest,
 };
-use serde::Deserialize;
+use preparation::cache::references::{REFERENCES, References, ReferencesError};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-const REFERENCES: &str = "release-manifests/image-references";
 /// Time for the manifest and the layers together.
 const TIME: Duration = Duration::from_secs(120);
-/// The manifests are in the last layer; custom builds may add some.
-const LAYERS: usize = 4;
-/// A layer of manifests has a few MB; larger ones hold programs, and are skipped.
-const LAYER_BYTES: u64 = 128 << 20;
-const UNPACKED_BYTES: u64 = 1 << 30;
-/// The references of a release have about 200 KB.
-const FILE_BYTES: u64 = 8 << 20;
 
 /// Why a release image can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,60 +22,26 @@ pub enum PayloadError {
     /// The cluster's credentials are invalid.
     #[error("the cluster's pull secret is invalid")]
     PullSecret(#[from] AuthFault),
-    /// It can't be fetched, or does not have the file.
+    /// It can't be fetched.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Not an ImageStream.
-    #[error("its {REFERENCES} is not an ImageStream (line {line}, column {column})")]
-    Json {
-        /// From 1.
-        line: usize,
-        /// From 1.
-        column: usize,
-    },
-    /// A name in it is not an image's.
-    #[error("its {REFERENCES} has no valid image for '{tag}'")]
-    Reference { tag: String, source: ReferenceError },
+    /// It has no valid references.
+    #[error(transparent)]
+    References(#[from] ReferencesError),
     #[error("its {REFERENCES} has neither machine-config-operator nor must-gather")]
     Neither,
 }
 
-#[derive(Deserialize)]
-struct ImageStream {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    #[serde(default)]
-    tags: Vec<Tag>,
-}
-
-#[derive(Deserialize)]
-struct Tag {
-    name: String,
-    from: Option<ImageName>,
-}
-
-#[derive(Deserialize)]
-struct ImageName {
-    #[serde(default)]
-    name: String,
-}
-
 /// Reads the text of the ImageStream.
 pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
-    let stream: ImageStream = serde_json::from_slice(text)
-        .map_err(|error| PayloadError::Json { line: error.line(), column: error.column() })?;
-    let image = |wanted: &str| -> Result<Option<String>, PayloadError> {
-        let tag = stream.spec.tags.iter().find(|tag| tag.name == wanted);
-        let Some(name) = tag.and_then(|tag| tag.from.as_ref()).map(|from| &from.name) else { return Ok(None) };
-        let parsed = name.parse::<Name>();
-        parsed.map_err(|source| PayloadError::Reference { tag: wanted.to_owned(), source })?;
-        Ok(Some(name.clone()))
+    choose(&References::parse(text)?)
+}
+
+fn choose(references: &References) -> Result<Payload, PayloadError> {
+    let payload = Payload {
+        machine_config_operator: references.image("machine-config-operator")?,
+        must_gather: references.image("must-gather")?,
     };
-    let payload =
-        Payload { machine_config_operator: image("machine-config-operator")?, must_gather: image("must-gather")? };
     if payload == Payload::default() { Err(PayloadError::Neither) } else { Ok(payload) }
 }
 
@@ -101,14 +59,7 @@ pub(super) fn read(
     if let Some(payload) = known(&image.digest) {
         return Ok((image.digest, payload));
     }
-    let bounds = Bounds {
-        layers: LAYERS,
-        layer_bytes: LAYER_BYTES,
-        unpacked_bytes: UNPACKED_BYTES,
-        file_bytes: FILE_BYTES,
-        deadline,
-    };
-    let payload = parse(&image.read(REFERENCES, &options, &bounds)?)?;
+    let payload = choose(&References::read(&image, &options, deadline)?)?;
     Ok((image.digest, Arc::new(payload)))
 }
 
@@ -134,8 +85,7 @@ mod tests {
         assert_eq!(read(json!([tag("must-gather", "r.io/mg:1")])).unwrap().machine_config_operator, None);
         assert!(matches!(read(json!([tag("cli", "r.io/cli:1")])), Err(PayloadError::Neither)));
         assert!(matches!(read(json!([{"name": "must-gather"}])), Err(PayloadError::Neither)));
-        assert!(matches!(read(json!([tag("must-gather", "--privileged x")])), Err(PayloadError::Reference { .. })));
-        assert!(matches!(parse(b"[]"), Err(PayloadError::Json { .. })));
-        assert!(matches!(parse(b"{\"spec\":"), Err(PayloadError::Json { .. })));
+        assert!(matches!(read(json!([tag("must-gather", "--privileged x")])), Err(PayloadError::References(_))));
+        assert!(matches!(parse(b"[]"), Err(PayloadError::References(_))));
     }
 }

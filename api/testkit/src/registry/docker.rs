@@ -1,12 +1,9 @@
 //! docker-registry itself, from packages that `make setup` unpacks beside the build.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use flate2::{Compression, write::GzEncoder};
-use netcheck::image::reference::Digest;
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    io::Write,
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -14,34 +11,34 @@ use std::{
     time::Duration,
 };
 
-pub(crate) const USER: &str = "tester";
-pub(crate) const PASSWORD: &str = "right horse";
+pub const USER: &str = "tester";
+pub const PASSWORD: &str = "right horse";
 /// bcrypt of it, with little work to do.
 const HASH: &str = "$2b$04$abcdefghijklmnopqrstuuLK4yYxcGJwQr33yKnQTmKjI1WQSUD2K";
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// A registry that wants a password; it ends when dropped.
-pub(crate) struct Registry {
+pub struct Registry {
     pub address: String,
     agent: ureq::Agent,
     child: Child,
     _directory: tempfile::TempDir,
 }
 
-fn packages() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+fn packages(target_tmpdir: &str) -> Option<PathBuf> {
+    let target = Path::new(target_tmpdir).parent().unwrap();
     let places = [target.join("vm/packages/servers"), target.join("../vm/packages/servers")];
     let found = places.into_iter().find(|place| place.join(".done").exists());
     if found.is_none() {
-        testkit::skip::because("the servers' packages are not there (make setup unpacks them)");
+        crate::skip::because("the servers' packages are not there (make setup unpacks them)");
     }
     found
 }
 
 impl Registry {
-    /// None, with the reason printed, where nobody has unpacked it.
-    pub(crate) fn start() -> Option<Self> {
-        let packages = packages()?;
+    /// None, with the reason printed, where it was not unpacked. The argument is `env!("CARGO_TARGET_TMPDIR")`.
+    pub fn start(target_tmpdir: &str) -> Option<Self> {
+        let packages = packages(target_tmpdir)?;
         let directory = tempfile::tempdir().unwrap();
         let passwords = directory.path().join("htpasswd");
         std::fs::write(&passwords, format!("{USER}:{HASH}\n")).unwrap();
@@ -90,12 +87,12 @@ impl Registry {
         response.headers().get("Location").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     }
 
-    /// Pushes an image of these layers.
-    pub(crate) fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>]) {
+    /// Pushes an image of these layers; gives the digest of its manifest.
+    pub fn push(&self, repository: &str, tag: &str, layers: &[Vec<u8>]) -> String {
         let base = format!("http://{}/v2/{repository}", self.address);
         let config = json!({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}});
         let push = |blob: &[u8], kind: &str| -> Value {
-            let digest = Digest::compute(blob).to_string();
+            let digest = super::images::digest(blob);
             let upload = self.send("POST", &format!("{base}/blobs/uploads/"), "", b"", 202);
             self.send("PUT", &format!("{upload}&digest={digest}"), "application/octet-stream", blob, 201);
             json!({"mediaType": kind, "digest": digest, "size": blob.len()})
@@ -104,7 +101,9 @@ impl Registry {
         let layers: Vec<Value> =
             layers.iter().map(|layer| push(layer, "application/vnd.docker.image.rootfs.diff.tar.gzip")).collect();
         let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
-        self.send("PUT", &format!("{base}/manifests/{tag}"), MANIFEST, manifest.to_string().as_bytes(), 201);
+        let manifest = manifest.to_string();
+        self.send("PUT", &format!("{base}/manifests/{tag}"), MANIFEST, manifest.as_bytes(), 201);
+        super::images::digest(manifest.as_bytes())
     }
 }
 
@@ -113,17 +112,4 @@ impl Drop for Registry {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub(crate) fn layer(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    for (path, content) in files {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(u64::try_from(content.len()).unwrap());
-        header.set_mode(0o644);
-        builder.append_data(&mut header, path, *content).unwrap();
-    }
-    let mut encoder = builder.into_inner().unwrap();
-    encoder.flush().unwrap();
-    encoder.finish().unwrap()
 }

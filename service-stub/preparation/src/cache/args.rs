@@ -1,0 +1,57 @@
+//! Options of `landfall serve` that say where `openshift-install` comes from.
+
+use super::{
+    given::{GivenInstaller, GivenInstallers},
+    sizes::InstallerCacheArgs,
+};
+use netcheck::image::{
+    ImageOptions,
+    registries::{Registries, RegistriesError},
+};
+use std::path::{Path, PathBuf};
+
+const REGISTRIES_CONF: &str = "etc/containers/registries.conf";
+/// Where a cluster's operator puts the authority of a mirror.
+const USER_BUNDLE: &str = "etc/pki/ca-trust/extracted/pem/user-registry-ca-bundle.pem";
+
+/// Where the program of each release comes from.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Clusters")]
+pub struct InstallerArgs {
+    /// openshift-install to run, instead of the one in the release image: for one version (4.22.9=FILE), a minor release (4.22=FILE), or
+    /// all. May be repeated
+    #[arg(long = "openshift-install", value_name = "[VERSION=]FILE")]
+    pub openshift_install: Vec<GivenInstaller>,
+
+    /// Extract openshift-install with this oc, instead of without any other program
+    #[arg(long, value_name = "FILE")]
+    pub oc: Option<PathBuf>,
+
+    /// Release image for oc to extract from, where registries.conf has no mirrors
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        env = "OPENSHIFT_INSTALL_RELEASE_IMAGE_MIRROR",
+        hide_env_values = true,
+        requires = "oc"
+    )]
+    pub oc_release_image_mirror: Option<String>,
+
+    #[command(flatten)]
+    pub cache: InstallerCacheArgs,
+}
+
+impl InstallerArgs {
+    pub fn given(&self) -> GivenInstallers {
+        GivenInstallers(self.openshift_install.clone())
+    }
+}
+
+/// The registries, mirrors and authorities that this machine is set up with. `root` is the file system's, or a directory that stands in
+/// for it.
+pub fn image_options(root: &Path) -> Result<ImageOptions, RegistriesError> {
+    let registries = Registries::load(&root.join(REGISTRIES_CONF), false)?;
+    let bundle = root.join(USER_BUNDLE);
+    let ca_certs = if bundle.exists() { vec![bundle] } else { Vec::new() };
+    Ok(ImageOptions { registries, ca_certs, ..ImageOptions::default() })
+}
