@@ -12,6 +12,7 @@ mod connectivity;
 pub mod der;
 mod dial;
 mod documents;
+pub mod download;
 pub mod endpoint;
 mod error;
 mod host;

@@ -6,18 +6,25 @@ use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
 use crate::disconnected;
 use crate::generated_manifests::options::ManifestOptions;
+use crate::disk_images::DiskImage;
+use crate::events::limits::EventLimits;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
 use crate::http::tls::Tls;
+use crate::iso_store::IsoStoreArgs;
 use crate::media::Media;
 use crate::payload::ImageArgs;
 use crate::preparing::{self, GenerationArgs};
+use crate::registries::RegistryArgs;
 use crate::releases::{Catalogue, CatalogueArgs, IsoArgument, OsImage};
 use crate::rendezvous::{self, Announcement, Outcome, RendezvousArgs};
 use crate::retention::Retention;
 use crate::service::{Service, Settings};
-use crate::state::document;
+use crate::state::{
+    document,
+    limits::{FinalizingLimit, FinalizingLimits},
+};
 use crate::steps::options::StepOptions;
 use crate::store::{self, Store, StoreError};
 use crate::{logs, media_probe, server};
@@ -32,9 +39,6 @@ use std::{
     time::Duration,
 };
 use tokio::{net::TcpListener, signal::unix};
-
-/// Where registries and their mirrors are named.
-const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -106,11 +110,12 @@ pub struct Serve {
     #[arg(help_heading = "Versions", long, value_name = "FILE")]
     pub(crate) disconnected_ignition: Option<PathBuf>,
 
-    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be repeated: hosts get the first whose name
-    /// contains their architecture, else the first that names none, unless their
+    /// OS image to install; hosts fetch it from /boot-artifacts/os/. May be repeated: VERSION:ARCH=FILE or
+    /// VERSION:ARCH:STREAM=FILE, as with --iso, is for hosts of that version, architecture and release stream. The others get the
+    /// first FILE whose name contains their architecture, else the first that names none, unless their
     /// installer arguments name another. FILE.sig beside it is served too
     #[arg(long = "image", value_name = "FILE")]
-    pub images: Vec<PathBuf>,
+    pub images: Vec<DiskImage>,
 
     /// Address and port to listen on; port 0 takes a free one. Default: 127.0.0.1:8090, which other machines cannot reach; with
     /// --auth local 0.0.0.0:8090
@@ -131,6 +136,17 @@ pub struct Serve {
     /// initrds and images only
     #[arg(help_heading = "Network", long, value_name = "ADDR:PORT")]
     pub(crate) http_listen: Option<SocketAddr>,
+
+    /// Origin of web pages that may read /boot-artifacts, as https://console.example.com, or * for all. May be repeated, or a list
+    /// with commas
+    #[arg(
+        help_heading = "Network",
+        long = "allow-origin",
+        value_name = "ORIGIN",
+        env = "ALLOWED_DOMAINS",
+        value_delimiter = ','
+    )]
+    pub(crate) allowed_origins: Vec<String>,
 
     /// Maximum of open connections; further connections get 503 and are closed. Limited by the file descriptors of this
     /// process (ulimit -Hn), minus some for files
@@ -223,6 +239,17 @@ pub struct Serve {
     #[arg(help_heading = "Clusters", long)]
     pub soft_timeouts: bool,
 
+    /// Time limit of a finalizing stage, as in "Waiting for cluster operators=12h". May be repeated. Overrides
+    /// FINALIZING_STAGE_…_TIMEOUT in the environment. Applies to clusters created from now on
+    #[arg(help_heading = "Clusters", long = "finalizing-timeout", value_name = "STAGE=TIME")]
+    finalizing_timeouts: Vec<FinalizingLimit>,
+
+    /// Least time between two events of a name, cluster, host and infra-env, a JSON object:
+    /// {"upgrade_agent_failed":"2h"}. Events that come sooner are not recorded. Default: 1h for upgrade_agent_started,
+    /// upgrade_agent_finished and upgrade_agent_failed
+    #[arg(help_heading = "Clusters", long, value_name = "JSON", env = "EVENT_RATE_LIMITS")]
+    event_rate_limits: Option<EventLimits>,
+
     /// Seconds between runs of the monitor, which detects silent hosts and expired time limits, and starts the installation of
     /// clusters whose hosts are prepared
     #[arg(help_heading = "Clusters", long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
@@ -267,7 +294,13 @@ pub struct Serve {
     image_args: ImageArgs,
 
     #[command(flatten)]
+    registries: RegistryArgs,
+
+    #[command(flatten)]
     releases: CatalogueArgs,
+
+    #[command(flatten)]
+    iso_store: IsoStoreArgs,
 
     #[command(flatten)]
     steps: StepOptions,
@@ -376,17 +409,24 @@ impl Serve {
         }
         let os_images = catalogue.as_ref().map(Catalogue::os_images).unwrap_or_default();
         let elsewhere = os_images.iter().filter(|image| image.path().is_none()).count();
-        if elsewhere > 0 && isos.is_empty() {
+        if elsewhere > 0 && isos.is_empty() && self.iso_store.no_download {
             tracing::warn!(
                 elsewhere,
                 "OS images with addresses elsewhere are not downloaded: give the live ISO of each with --iso VERSION:ARCH=FILE"
             );
         }
+        let release_sources = self.releases.sources()?;
+        let mirror = self.registries.mirror()?.map(Arc::new);
+        let (limits, bad) = FinalizingLimits::from_environment(|name| std::env::var(name).ok());
+        for name in bad {
+            tracing::warn!("{name} is not a duration such as 90m or 1h30m: the usual limit stays");
+        }
+        let finalizing = FinalizingLimits::new(limits.into_iter().chain(self.finalizing_timeouts));
         let disconnected_ignition = self.disconnected_ignition.as_deref().map(disconnected::read).transpose()?;
         // Release images come from the registries that podman uses on this machine.
         let registry = match cluster_files.is_some() || generation.is_some() {
             true => {
-                let registries = Registries::load(Path::new(REGISTRIES_CONF), false)?;
+                let registries = Registries::load(self.registries.path(), false)?;
                 Some(Arc::new(netcheck::image::ImageOptions { registries, ..netcheck::image::ImageOptions::default() }))
             }
             false => None,
@@ -398,7 +438,7 @@ impl Serve {
                 bail!("{what} {} is not an ISO", path.display());
             }
         }
-        for path in &self.images {
+        for DiskImage { path, .. } in &self.images {
             if let Some(fault) = media_probe::fault(path).with_context(|| format!("cannot read {}", path.display()))? {
                 bail!("--image {} cannot be installed: {fault}", path.display());
             }
@@ -442,6 +482,8 @@ impl Serve {
             hosts: usize::try_from(self.max_hosts)?,
             ..Limits::default()
         };
+        let os_images = catalogue.as_ref().map(Catalogue::os_images).unwrap_or_default();
+        let iso_store = self.iso_store.open(&state_dir, os_images, &media, limits.free_bytes, !self.deliver_agent)?;
         let runtime = server::runtime()?;
         let served = runtime.block_on(async {
             // Before the first output, so that an early signal stops us as well.
@@ -497,13 +539,19 @@ impl Serve {
                 disconnected_ignition,
                 steps: self.steps,
                 retention: self.remove_inactive_after,
+                mirror,
+                insecure_policy: self.registries.insecure_policy,
+                allowed_origins: self.allowed_origins,
+                event_limits: self.event_rate_limits.unwrap_or_default(),
+                finalizing,
+                release_sources,
                 rendezvous: rendezvous.map(Arc::new),
             };
             tracing::info!(url = settings.url, state_dir = %state_dir.display(), iso = media.has_iso(), "serving");
             if !media.has_image() {
                 tracing::warn!("no --image: hosts need an image in their installer arguments");
             }
-            let service = Arc::new(Service::new(settings, store, media));
+            let service = Arc::new(Service::new(settings, store, media).with_iso_store(iso_store));
             if let Some(rendezvous) = &service.settings.rendezvous {
                 rendezvous::begin(&service, rendezvous)
                     .map_err(|refusal| anyhow::anyhow!("the rack plan cannot be used: {}", refusal.message()))?;

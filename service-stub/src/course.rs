@@ -1,6 +1,7 @@
 //! The course of a cluster's installation: what was prepared, and what the cluster's controller has reported.
 
 use crate::state::cluster::{FinalizingStage, Preparation};
+use crate::state::limits::FinalizingLimits;
 use api::{ClusterId, Secret, Timestamp};
 use kernel::order;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ const CONSOLE: &str = "console";
 pub struct Course {
     /// Time limits flag instead of failing.
     pub(crate) soft_timeouts: bool,
+    /// The operator's own limits of finalizing stages.
+    #[serde(skip_serializing_if = "FinalizingLimits::is_usual")]
+    pub(crate) finalizing_limits: FinalizingLimits,
     /// The outcome of the last preparation.
     pub(crate) preparation: Preparation,
     /// Why it failed.
@@ -49,6 +53,7 @@ impl Default for Course {
     fn default() -> Self {
         Self {
             soft_timeouts: false,
+            finalizing_limits: FinalizingLimits::default(),
             preparation: Preparation::NotStarted,
             preparation_reason: String::new(),
             finalizing_stage: None,

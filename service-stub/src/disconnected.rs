@@ -1,6 +1,7 @@
 //! Images of the type `disconnected-iso`: they bring a service and a release along, and their hosts do not report here
 //! (docs/compatibility.md#disconnected-iso).
 
+use crate::boot_media::iso_of_image;
 use crate::documents;
 use crate::http::Refusal;
 use crate::media::LiveIso;
@@ -25,10 +26,10 @@ pub(crate) fn iso<'a>(service: &'a Service, infra_env: &InfraEnv) -> Result<&'a 
     let catalogue = service.settings.catalogue.as_deref();
     let (version, architecture) = (&infra_env.openshift_version, &infra_env.cpu_architecture);
     let image = catalogue.and_then(|catalogue| catalogue.offline_image(version, architecture));
-    let iso = image.and_then(|image| service.media.listed(image));
+    let iso = image.map(|image| iso_of_image(service, image)).transpose()?.flatten();
     iso.ok_or_else(|| {
         Refusal::not_implemented(&format!(
-            "image_type disconnected-iso of version {version} and architecture {architecture}, for which --os-images lists no file,"
+            "image_type disconnected-iso of version {version} and architecture {architecture}, for which --os-images lists no image that is here,"
         ))
     })
 }

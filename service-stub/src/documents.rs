@@ -15,7 +15,7 @@ use crate::rendezvous;
 use crate::service::Service;
 use crate::text::chain;
 use api::{HostRole, InfraEnv, Secret};
-use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
+use ignition::discovery::assisted::{Assisted, INSECURE_POLICY, Mirror, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
 use preparation::edit;
@@ -66,12 +66,24 @@ pub(crate) fn discovery_for(
     };
     let site = Assisted {
         trust_bundle_pem: Some(infra_env.additional_trust_bundle.clone()).filter(|bundle| !bundle.is_empty()),
+        mirror: mirror(service, record),
         ntp: time_sources(infra_env),
         static_network: if with_networks { static_network(infra_env)? } else { None },
         ..Assisted::default()
     };
     let config = discovery::build_for_site(&discovery, Some(&site)).map_err(|error| Refusal::invalid(chain(&error)))?;
     Ok(config.to_json())
+}
+
+/// The registries that replace others: the infra-env's own, else the service's.
+fn mirror(service: &Service, record: &InfraEnvRecord) -> Option<Mirror> {
+    let own = Some(&record.registries_conf).filter(|conf| !conf.is_empty()).map(|conf| Mirror {
+        registries_conf: conf.clone(),
+        ca_pem: Some(record.ca_bundle.clone()).filter(|bundle| !bundle.is_empty()),
+        policy_json: None,
+    });
+    let mirror = own.or_else(|| service.settings.mirror.as_deref().cloned())?;
+    Some(Mirror { policy_json: service.settings.insecure_policy.then(|| INSECURE_POLICY.to_owned()), ..mirror })
 }
 
 fn time_sources(infra_env: &InfraEnv) -> Option<Ntp> {

@@ -132,7 +132,7 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
         E::StageTimedOut => {
             record.cluster.progress.get_or_insert_with(ClusterProgressInfo::default).finalizing_stage_timed_out = true;
             let course = &record.course;
-            let limit = |stage| limits::finalizing_stage(stage, course.soft_timeouts, course.olm_timeout());
+            let limit = |stage| course.finalizing_limits.stage(stage, course.soft_timeouts, course.olm_timeout());
             let minutes = course.finalizing_stage.map_or(0, |stage| limit(stage) / 60);
             let stage = course.finalizing_stage.map_or("", FinalizingStage::as_str);
             let details = json!({"stage": stage, "minutes": minutes});

@@ -214,7 +214,7 @@ pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
         get("/v2/component-versions", catalogues::component_versions).gives(200, "@list-versions"),
         get("/v2/openshift-versions", catalogues::openshift_versions).query("version:string only_latest:bool").gives(200, "{@openshift-version}"),
         get("/v2/offline-openshift-versions", catalogues::offline_openshift_versions).query("version:string only_latest:bool").gives(200, "{@openshift-version}"),
-        get("/v2/release-sources", catalogues::none).gives(200, "[any]"),
+        get("/v2/release-sources", catalogues::release_sources).gives(200, "[any]"),
         get("/v2/clusters/{cluster_id}/manifests/files", manifests::file).access(&[C::User, C::Url]).query("folder:=manifests|openshift file_name!:string").gives_file().refuses(&[409, 422]),
         Endpoint::new(Method::GET, "/v2/clusters/{cluster_id}/logs", Run::Streamed(|| get_route(logs::download))).access(&[C::User, C::Url]).query("logs_type:=host|controller|all host_id:uuid").gives_file().refuses(&[409]),
         Endpoint::new(Method::POST, "/v2/clusters/{cluster_id}/logs", Run::Streamed(|| post_route(logs::upload))).access(AGENT).query("logs_type!:=host|controller infra_env_id:uuid host_id:uuid").takes_file().gives(204, "").refuses(&[409]),

@@ -1,6 +1,7 @@
 //! Streams ISOs with a discovery config, OS images, and our own binary.
 
 use crate::auth::Caller;
+use crate::boot_media::iso_of;
 use crate::disconnected;
 use crate::documents;
 use crate::http::call::call_of;
@@ -9,15 +10,16 @@ use crate::http::{Call, Refusal, file::Offer};
 use crate::infra_env::{DISCONNECTED_ISO, appended};
 use crate::media::LiveIso;
 use crate::netboot;
-use crate::releases::OsImage;
 use crate::service::Service;
-use api::InfraEnv;
 use axum::{
     extract::{RawPathParams, Request, State},
-    http::Method,
+    http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use std::{path::PathBuf, sync::Arc};
+
+/// Seconds after which a client may ask again for what is being downloaded.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("10");
 
 type Shared = State<Arc<Service>>;
 
@@ -38,11 +40,17 @@ async fn send(
     };
     match blocking(move || find(&service, &call)).await {
         Ok(offer) => offer.answer(if method == Method::HEAD { &Method::HEAD } else { &Method::GET }, &headers),
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            let mut response = refusal.into_response();
+            if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+                response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            }
+            response
+        }
     }
 }
 
-fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refusal> {
+fn iso(service: &Service, call: &Call, kind: &str) -> Result<Offer, Refusal> {
     let id = match call.caller {
         // A short address names its infra-env only in the token.
         Caller::InfraEnv(id) => id,
@@ -51,7 +59,6 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     };
     let model = service.store.model();
     let record = model.infra_envs.get(&id).ok_or_else(|| Refusal::not_found("record not found"))?;
-    let kind = kind.unwrap_or(&record.infra_env.kind_of_image);
     let full = match kind {
         DISCONNECTED_ISO => disconnected::iso(service, &record.infra_env)?,
         _ => iso_of(service, &record.infra_env)?,
@@ -75,61 +82,18 @@ fn iso(service: &Service, call: &Call, kind: Option<&str>) -> Result<Offer, Refu
     Ok(service.media.iso(&path, format!("{id}-discovery.iso"), archives, &arguments, modified)?)
 }
 
-/// The live ISO that an infra-env's hosts boot.
-pub(crate) fn iso_of<'a>(service: &'a Service, infra_env: &InfraEnv) -> Result<&'a LiveIso, Refusal> {
-    let (version, architecture) = (&infra_env.openshift_version, &infra_env.cpu_architecture);
-    let catalogue = service.settings.catalogue.as_deref();
-    let listed = catalogue.and_then(|catalogue| catalogue.os_image(version, architecture, &infra_env.os_stream).ok());
-    iso_for(service, listed, architecture)
-}
-
-/// The live ISO of an OS image's build, or of the image for a version.
-pub(crate) fn iso_of_build<'a>(service: &'a Service, build: &str, architecture: &str) -> Result<&'a LiveIso, Refusal> {
-    let catalogue = service.settings.catalogue.as_deref();
-    iso_for(service, catalogue.and_then(|catalogue| catalogue.os_image_of_build(build, architecture)), architecture)
-}
-
-/// An OS image's own ISO if it is on this machine, else that for its processor.
-fn iso_for<'a>(service: &'a Service, listed: Option<&OsImage>, architecture: &str) -> Result<&'a LiveIso, Refusal> {
-    let Some(image) = listed else { return live_iso(service, architecture) };
-    service.media.listed(image).map_or_else(|| live_iso(service, architecture), Ok).map_err(|missing| {
-        if image.path().is_some() {
-            return missing;
-        }
-        Refusal::not_found(format!(
-            "the OS image {} for {} is at {}, and this service downloads none: start it with --iso {}:{}=FILE, or with --iso FILE",
-            image.version,
-            image.cpu_architecture,
-            api::http::public_url(&image.url),
-            image.openshift_version,
-            image.cpu_architecture
-        ))
-    })
-}
-
-/// The live ISO for a processor.
-fn live_iso<'a>(service: &'a Service, architecture: &str) -> Result<&'a LiveIso, Refusal> {
-    let media = &service.media;
-    media.iso_for(architecture).ok_or_else(|| match media.processors_of_isos().as_slice() {
-        [] => Refusal::not_found("the service has no live ISO: start it with --iso FILE"),
-        others => Refusal::not_found(format!(
-            "the service has no live ISO for {architecture}, only for {}: start it with another --iso FILE, or create the infra-env \
-             with another cpu_architecture",
-            others.join(", ")
-        )),
-    })
-}
-
 /// The base of minimal ISOs.
 fn minimal(service: &Service, full: &LiveIso) -> Result<PathBuf, Refusal> {
     let rootfs_url = format!("{}/boot-artifacts/rootfs{}", service.settings.boot_url, full.query());
     Ok(full.minimal(service.store.directory(), &rootfs_url)?)
 }
 
-/// GET /images/{infra_env_id}.
+/// GET /images/{infra_env_id}?type=…&version=….
 pub(crate) async fn by_id(State(service): Shared, params: RawPathParams, request: Request) -> Response {
     let find = |service: &Service, call: &Call| {
-        let kind = call.query("type").map(|_| call.query_one_of("type", &KINDS)).transpose()?;
+        call.infra_env_id()?;
+        let kind = call.query_one_of("type", &KINDS)?;
+        call.query("version").ok_or_else(|| Refusal::bad_request("version in query is required"))?;
         iso(service, call, kind)
     };
     send(service, params, request, find).await
@@ -140,7 +104,7 @@ pub(crate) async fn short(State(service): Shared, params: RawPathParams, request
     let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
     let find = move |service: &Service, call: &Call| {
         let kind = KINDS.into_iter().find(|kind| kind.replace('-', ".") == name);
-        iso(service, call, Some(kind.ok_or_else(|| Refusal::unknown_path(&name))?))
+        iso(service, call, kind.ok_or_else(|| Refusal::unknown_path(&name))?)
     };
     send(service, params, request, find).await
 }

@@ -1,9 +1,10 @@
 //! The served files: live ISOs, OS images, and our own binaries.
 
+use crate::disk_images::{DiskImage, DiskImages, ImageError};
 use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
-use crate::releases::{OsImage, normal_architecture};
+use crate::releases::{OsImage, Target, normal_architecture};
 use crate::text::url_part;
 use rootfs_overlay::bake::{self, BakeError, program::Machine};
 use rootfs_overlay::{PatchedImage, cut, iso9660::Iso, miniso};
@@ -17,13 +18,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Names of processor architectures: the service's, then those in image file names.
-const NAMED_PROCESSORS: [(&str, &[&str]); 4] = [
-    ("x86_64", &["x86_64", "amd64"]),
-    ("arm64", &["aarch64", "arm64"]),
-    ("ppc64le", &["ppc64le"]),
-    ("s390x", &["s390x"]),
-];
 /// Bytes of an ELF file that show its architecture.
 const PROGRAM_START_BYTES: u64 = 4 << 10;
 
@@ -32,10 +26,8 @@ const PROGRAM_START_BYTES: u64 = 4 << 10;
 pub enum MediaError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("the file name of {} does not fit into a URL: use letters, digits, and . _ - +", path.display())]
-    Name { path: PathBuf },
-    #[error("two images are named {name}: give them different file names")]
-    Twice { name: String },
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// It is not an ISO, or has no room for a config.
     #[error("cannot put an Ignition config into {}", path.display())]
     Iso { path: PathBuf, source: rootfs_overlay::area::AreaError },
@@ -72,9 +64,7 @@ pub struct Media {
     isos: Vec<LiveIso>,
     /// ISOs of listed OS images, by path.
     listed: BTreeMap<PathBuf, LiveIso>,
-    images: BTreeMap<String, PathBuf>,
-    /// Names of OS images, in the order they were given.
-    in_order: Vec<String>,
+    images: DiskImages,
     programs: Vec<Agent>,
 }
 
@@ -126,23 +116,13 @@ fn check_one_each(what: &'static str, all: impl Iterator<Item = Option<Machine>>
 impl Media {
     /// Opens all files; there may be one ISO and one binary per processor. A signature beside an image (`FILE.sig`) is served too;
     /// without a binary for this processor, the installed one is served.
-    pub fn open(isos: &[PathBuf], images: &[PathBuf], programs: &[PathBuf]) -> Result<Self, MediaError> {
+    pub fn open(isos: &[PathBuf], images: &[DiskImage], programs: &[PathBuf]) -> Result<Self, MediaError> {
         let mut media = Self::default();
         for iso in isos {
             media.isos.push(LiveIso::open(iso)?);
         }
         check_one_each("live ISOs", media.isos.iter().map(|iso| iso.processor))?;
-        for path in images {
-            readable(path)?;
-            let name = media.add_image(path)?;
-            media.in_order.push(name);
-            let mut signature = path.clone().into_os_string();
-            signature.push(".sig");
-            let signature = PathBuf::from(signature);
-            if signature.is_file() && !images.contains(&signature) {
-                media.add_image(&signature)?;
-            }
-        }
+        media.images = DiskImages::open(images)?;
         media.programs = programs.iter().map(|path| Agent::open(path)).collect::<Result<_, _>>()?;
         check_one_each("binaries", media.programs.iter().map(|program| program.processor))?;
         if media.agent_for(std::env::consts::ARCH).is_none() {
@@ -155,18 +135,12 @@ impl Media {
     pub fn with_listed(mut self, images: &[OsImage]) -> Result<Self, MediaError> {
         for image in images {
             let Some(path) = image.path() else { continue };
-            let mut iso = LiveIso::open(path)?;
-            if let Some(processor) = iso.processor.map(service_name).filter(|name| *name != image.cpu_architecture) {
-                let listed = image.cpu_architecture.clone();
-                return Err(MediaError::OtherProcessor { path: path.into(), processor, listed });
-            }
-            let name = (image.cpu_architecture.clone(), image.version.clone());
-            let same = |other: &&LiveIso| other.path != path && other.listed_as.as_ref() == Some(&name);
+            let iso = LiveIso::of_image(path, image)?;
+            let same = |other: &&LiveIso| other.path != path && other.listed_as == iso.listed_as;
             if let Some(other) = self.listed.values().find(same).map(|other| other.path.clone()) {
-                let (processor, build) = name;
+                let (processor, build) = (image.cpu_architecture.clone(), image.version.clone());
                 return Err(MediaError::SameBuild { path: path.into(), other, build, processor });
             }
-            iso.listed_as = Some(name);
             self.listed.insert(path.into(), iso);
         }
         Ok(self)
@@ -177,29 +151,14 @@ impl Media {
         self.listed.get(image.path()?)
     }
 
-    fn add_image(&mut self, path: &Path) -> Result<String, MediaError> {
-        let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+".contains(&b));
-        let name = path.file_name().and_then(|name| name.to_str()).filter(plain);
-        let name = name.ok_or_else(|| MediaError::Name { path: path.into() })?.to_owned();
-        match self.images.insert(name.clone(), path.into()) {
-            None => Ok(name),
-            Some(_) => Err(MediaError::Twice { name }),
-        }
-    }
-
-    /// The image for hosts of a processor: the first whose name contains the processor's, else the first that names none.
-    pub(crate) fn image_for(&self, architecture: &str) -> Option<&str> {
-        let architecture = normal_architecture(architecture);
-        let named = |name: &str| {
-            NAMED_PROCESSORS.iter().find(|(_, names)| names.iter().any(|part| name.contains(part))).map(|(own, _)| *own)
-        };
-        let with = |wanted: Option<&str>| self.in_order.iter().find(|name| named(name) == wanted);
-        with(Some(architecture)).or_else(|| with(None)).map(String::as_str)
+    /// The image for the disks of hosts.
+    pub(crate) fn image_for(&self, hosts: &Target) -> Option<&str> {
+        self.images.choose(hosts)
     }
 
     /// Whether there is any image.
     pub(crate) fn has_image(&self) -> bool {
-        !self.in_order.is_empty()
+        !self.images.is_empty()
     }
 
     fn agent_for(&self, architecture: &str) -> Option<&Agent> {
@@ -264,6 +223,16 @@ impl LiveIso {
         rootfs_overlay::ignition_patch(path, b"{}").map_err(|source| MediaError::Iso { path: path.into(), source })?;
         let processor = bake::iso::processor(path)?;
         Ok(Self { path: path.to_owned(), processor, listed_as: None, minimal: Mutex::default() })
+    }
+
+    /// That of a listed image, if it is for its processor.
+    pub(crate) fn of_image(path: &Path, image: &OsImage) -> Result<Self, MediaError> {
+        let iso = Self::open(path)?;
+        if let Some(processor) = iso.processor.map(service_name).filter(|name| *name != image.cpu_architecture) {
+            let listed = image.cpu_architecture.clone();
+            return Err(MediaError::OtherProcessor { path: path.into(), processor, listed });
+        }
+        Ok(Self { listed_as: Some((image.cpu_architecture.clone(), image.version.clone())), ..iso })
     }
 
     /// The build of the OS image that it is listed as.
@@ -402,8 +371,8 @@ impl Agent {
 impl Media {
     /// An OS image, or the signature of one.
     pub fn image(&self, name: &str) -> Result<Option<Offer>, MediaError> {
-        let Some((name, path)) = self.images.get_key_value(name) else { return Ok(None) };
-        let read = |source| MediaError::Read { path: path.clone(), source };
+        let Some((name, path)) = self.images.find(name) else { return Ok(None) };
+        let read = |source| MediaError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(read)?;
         offer(Arc::new(file), name).map(Some).map_err(read)
     }
@@ -442,14 +411,6 @@ fn validators(metadata: &Metadata, variant: &str, modified: i64) -> Validators {
     }
 }
 
-fn readable(path: &Path) -> Result<(), MediaError> {
-    let check = || match File::open(path)?.metadata()?.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is not a regular file")),
-    };
-    check().map_err(|source| MediaError::Read { path: path.into(), source })
-}
-
 fn sha512(mut file: &File) -> io::Result<String> {
     let mut digest = Sha512::new();
     let mut buffer = vec![0; 1 << 20];
@@ -461,7 +422,7 @@ fn sha512(mut file: &File) -> io::Result<String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String can't fail.
@@ -490,28 +451,6 @@ impl ReadAt for PatchedImage {
 mod tests {
     use super::*;
 
-    #[test]
-    fn images_are_found_by_their_names_only() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        for name in ["os.raw.gz", "os.raw.gz.sig", "other.raw", "bad name"] {
-            std::fs::write(path(name), name).unwrap();
-        }
-        let open = |images: &[PathBuf]| Media::open(&[], images, &[path("other.raw")]);
-        let media = open(&[path("os.raw.gz"), path("other.raw")]).unwrap();
-        assert_eq!(media.image_for("x86_64"), Some("os.raw.gz"));
-        assert_eq!(media.image("os.raw.gz.sig").unwrap().unwrap().len, 13, "found beside its image");
-        for name in ["", ".", "..", "../os.raw.gz", "/etc/passwd", "bad name", "OS.raw.gz"] {
-            assert!(media.image(name).unwrap().is_none(), "{name}");
-        }
-        assert_eq!(media.image_for("arm64"), Some("os.raw.gz"), "it names no processor");
-        assert!(matches!(open(&[path("bad name")]), Err(MediaError::Name { .. })));
-        assert!(matches!(open(&[path("os.raw.gz"), path("os.raw.gz")]), Err(MediaError::Twice { .. })));
-        assert!(matches!(open(&[path("gone")]), Err(MediaError::Read { .. })));
-        assert!(matches!(open(&[directory.path().into()]), Err(MediaError::Read { .. })));
-        assert_eq!(media.agent_sha512("x86_64").unwrap().len(), 128);
-    }
-
     /// As much of a program as tells what it is for.
     fn program(machine: u8) -> Vec<u8> {
         let mut bytes = vec![0; 64];
@@ -521,28 +460,20 @@ mod tests {
     }
 
     #[test]
-    fn each_processor_gets_the_program_and_the_image_that_are_for_it() {
+    fn each_processor_gets_the_program_that_is_for_it() {
         let directory = tempfile::tempdir().unwrap();
-        let files = [
-            ("arm", program(183)),
-            ("x86", program(62)),
-            ("other-arm", program(183)),
-            ("os.x86_64.raw", Vec::new()),
-            ("os.aarch64.raw", Vec::new()),
-        ];
+        let files = [("arm", program(183)), ("x86", program(62)), ("other-arm", program(183))];
         for (name, bytes) in &files {
             std::fs::write(directory.path().join(name), bytes).unwrap();
         }
         let paths = |names: &[&str]| names.iter().map(|name| directory.path().join(name)).collect::<Vec<_>>();
-        let open = |programs: &[&str]| Media::open(&[], &paths(&["os.x86_64.raw", "os.aarch64.raw"]), &paths(programs));
+        let open = |programs: &[&str]| Media::open(&[], &[], &paths(programs));
         let media = open(&["arm", "x86"]).unwrap();
         let digest = |name: &str| sha512(&File::open(directory.path().join(name)).unwrap()).unwrap();
         for (architecture, name) in [("", "x86"), ("x86_64", "x86"), ("aarch64", "arm"), ("arm64", "arm")] {
             assert_eq!(media.agent_sha512(architecture), Some(digest(name).as_str()), "{architecture}");
         }
         assert_eq!(media.agent_sha512("s390x"), None, "it would not start there");
-        assert_eq!(media.image_for("aarch64"), Some("os.aarch64.raw"));
-        assert_eq!((media.image_for(""), media.image_for("s390x")), (Some("os.x86_64.raw"), None));
         let one = open(&["arm"]).unwrap();
         assert!(one.agent_sha512(std::env::consts::ARCH).is_some(), "the running one is there for its own processor");
         let twice = open(&["arm", "other-arm"]).unwrap_err().to_string();

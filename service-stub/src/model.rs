@@ -47,7 +47,7 @@ pub struct HostRecord {
     /// Text fields that are published beside those of the document. Earlier versions stored them as a map, `kept`.
     #[serde(default, alias = "kept")]
     pub texts: HostTexts,
-    /// When events that are recorded at most hourly were last recorded, by name.
+    /// When events that are recorded only so often were last recorded, by name.
     #[serde(default, rename = "told", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) hourly_events: BTreeMap<String, Timestamp>,
     /// What it shows to the ignition endpoint; never published.
@@ -379,6 +379,12 @@ pub struct InfraEnvRecord {
     /// How many times that key was regenerated. Agents with a token of another generation are refused.
     #[serde(default)]
     pub key_generation: u64,
+    /// registries.conf of its hosts, instead of the service's; empty for none. Not settable by REST.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub registries_conf: String,
+    /// CA of the registries in it, PEM; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ca_bundle: String,
 }
 
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.

@@ -1,11 +1,11 @@
 //! Network boot: kernel, initramfs and root file system from the live ISO, and the boot script for them
 //! (docs/compatibility.md#image-service).
 
+use crate::boot_media::{iso_of, iso_of_build};
 use crate::documents;
 use crate::find::find_infra_env;
 use crate::http::file::Offer;
 use crate::http::{Call, Refusal};
-use crate::images::{iso_of, iso_of_build};
 use crate::infra_env::appended;
 use crate::media::{LiveIso, MediaError};
 use crate::model::{HostRecord, InfraEnvRecord, Model};

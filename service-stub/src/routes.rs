@@ -2,8 +2,9 @@
 
 use crate::auth::{self, Access, Credential as C};
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
-use crate::handlers::{Handler, counts, downloads};
+use crate::handlers::{Handler, catalogues, counts, downloads};
 use crate::http::call::{caller, watches};
+use crate::http::cors;
 use crate::http::limits::{self, Kind};
 use crate::http::work::{blocking, next_piece, read_body};
 use crate::http::{Answer, Call, Refusal, connections::Peer, negotiate::Resumed, unread};
@@ -50,6 +51,7 @@ const ROUTES: &[Route] = &[
     description("/v2/openapi", || plain(openapi::show)),
     description("/swagger.json", || plain(openapi::show_swagger)),
     route("/landfall/rendezvous", Access::Open, || plain(rendezvous::tell)),
+    route("/landfall/os-images", Access::One(&[C::User, C::Watcher]), || plain(catalogues::os_images)),
     route("/landfall/config/{role}", Access::One(AGENT), || plain(downloads::role_config)),
     route("/health", Access::Open, || plain(health)),
     route("/ready", Access::Open, || get(ready)),
@@ -111,7 +113,8 @@ pub fn router(service: Arc<Service>) -> Router {
         .merge(page::routes())
         .route_layer(middleware::from_fn_with_state(service.clone(), auth::check::authorize))
         .fallback(unknown)
-        .method_not_allowed_fallback(unknown)
+        .method_not_allowed_fallback(other_method)
+        .layer(middleware::from_fn_with_state(service.clone(), share))
         .layer(middleware::from_fn_with_state(service.clone(), admit))
         .layer(middleware::from_fn_with_state(service.clone(), finish))
         .with_state(service);
@@ -214,6 +217,26 @@ fn health(service: &Service, _: &Call) -> Result<Answer, Refusal> {
 
 async fn ready() -> StatusCode {
     StatusCode::OK
+}
+
+/// Lets web pages of other origins read what they may.
+async fn share(State(service): Shared, request: Request, next: Next) -> Response {
+    let origins = &service.settings.allowed_origins;
+    let Some(origin) = cors::allowed(request.uri().path(), request.headers(), origins) else {
+        return next.run(request).await;
+    };
+    match cors::is_preflight(request.method(), request.headers()) {
+        true => cors::preflight(origin),
+        false => cors::allow(next.run(request).await, origin),
+    }
+}
+
+/// A path that exists, for other methods. Those that it has are in the header `Allow`, which the router adds.
+async fn other_method(method: Method, uri: Uri) -> Refusal {
+    match uri.path().starts_with(api::API_PATH) {
+        true => endpoints::refuse(&method, uri.path()),
+        false => Refusal::Request(StatusCode::METHOD_NOT_ALLOWED, format!("method {method} is not allowed")),
+    }
 }
 
 async fn unknown(method: Method, uri: Uri) -> Refusal {

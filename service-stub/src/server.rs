@@ -2,6 +2,7 @@
 
 use crate::http::work::blocking;
 use crate::http::{Refusal, connections};
+use crate::iso_store;
 use crate::payload;
 pub use crate::routes::router;
 use crate::service::Service;
@@ -11,6 +12,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use kernel::Cancel;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
@@ -88,6 +90,7 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let reader = tokio::spawn(payload::keep_reading(service.clone(), stopped.clone()));
+    let getter = tokio::spawn(get_isos(service.clone(), stopped.clone()));
     let backups = tokio::spawn(back_up(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let Listeners { main, tls, plain } = listeners.into();
@@ -119,9 +122,21 @@ pub async fn run(
             }
         },
     };
-    let (ticked, read, backed_up) = (ticker.await, reader.await, backups.await);
+    let (ticked, read, backed_up, got) = (ticker.await, reader.await, backups.await, getter.await);
     finished.map_err(std::io::Error::other)??;
-    ticked.and(read).and(backed_up).map_err(std::io::Error::other)
+    ticked.and(read).and(backed_up).and(got).map_err(std::io::Error::other)
+}
+
+/// Downloads the ISOs of OS images until the service stops.
+async fn get_isos(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
+    let cancel = Cancel::default();
+    for _ in 0..iso_store::AT_ONCE.min(service.iso_store.len()) {
+        let (service, cancel) = (service.clone(), cancel.clone());
+        tokio::task::spawn_blocking(move || service.iso_store.work(&cancel));
+    }
+    let _ = stopped.wait_for(|stop| *stop).await;
+    // A read from a silent server ends with the process.
+    cancel.cancel();
 }
 
 /// Sends backups to clients of the socket in the state directory, one at a time.

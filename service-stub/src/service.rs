@@ -5,6 +5,7 @@ pub use crate::settings::Settings;
 
 use crate::http::{Refusal, limits::Gates, rate::Rates};
 use crate::instructions::outstanding::Outstanding;
+use crate::iso_store::IsoStore;
 use crate::media::Media;
 use crate::metrics::Metrics;
 use crate::model::InfraEnvRecord;
@@ -31,6 +32,8 @@ pub struct Service {
     /// Records.
     pub store: Store,
     pub media: Media,
+    /// ISOs that are downloaded.
+    pub iso_store: IsoStore,
     /// When it started: no host could report before.
     pub started: Timestamp,
     /// Clusters and hosts whose states must be updated soon.
@@ -65,11 +68,13 @@ impl Service {
     pub fn new(settings: Settings, store: Store, media: Media) -> Self {
         let gates = Gates::new(&settings.limits);
         store.leave_free(settings.limits.store_free_bytes);
+        store.limit_events(&settings.event_limits);
         let started = Timestamp::now();
         Self {
             settings,
             store,
             media,
+            iso_store: IsoStore::default(),
             started,
             unsettled: Unsettled::default(),
             outstanding: Outstanding::default(),
@@ -85,6 +90,11 @@ impl Service {
             swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
         }
+    }
+
+    /// The same, with ISOs to download.
+    pub fn with_iso_store(self, iso_store: IsoStore) -> Self {
+        Self { iso_store, ..self }
     }
 
     /// The inputs of its passes.

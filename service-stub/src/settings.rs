@@ -4,13 +4,16 @@ use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
 use crate::generated_manifests::options::ManifestOptions;
+use crate::events::limits::EventLimits;
 use crate::http::{hosts::Hosts, limits::Limits};
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
 use crate::preparing::Generation;
 use crate::releases::Catalogue;
 use crate::rendezvous::Rendezvous;
+use crate::state::limits::FinalizingLimits;
 use crate::steps::options::StepOptions;
+use ignition::discovery::assisted::Mirror;
 use std::{sync::Arc, time::Duration};
 
 /// The operator's settings.
@@ -66,6 +69,18 @@ pub struct Settings {
     pub steps: StepOptions,
     /// How long untouched records are retained.
     pub retention: Retention,
+    /// Registries that replace others on live hosts, unless an infra-env has its own.
+    pub mirror: Option<Arc<Mirror>>,
+    /// Live hosts accept images without signatures where registries are replaced.
+    pub insecure_policy: bool,
+    /// Web pages from these origins may read boot artifacts.
+    pub allowed_origins: Vec<String>,
+    /// How often an event is recorded.
+    pub event_limits: EventLimits,
+    /// How long finalizing may take.
+    pub finalizing: FinalizingLimits,
+    /// Sources of lists of releases, as they are reported.
+    pub release_sources: Vec<serde_json::Value>,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
 }

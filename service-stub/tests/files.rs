@@ -143,11 +143,16 @@ fn images_and_the_binary_are_served_by_fixed_names() {
         assert_eq!(answer.status, 404, "{path}");
     }
     assert_eq!(world.running.get("/images/notauuid").status, 400);
-    assert_eq!(world.running.get("/images/7e5ff6df-e038-4103-bbb2-90433ded3e50").status, 404);
+    assert_eq!(
+        world.running.get("/images/7e5ff6df-e038-4103-bbb2-90433ded3e50?type=full-iso&version=4.22").status,
+        404
+    );
     let id = world.infra_env["id"].as_str().unwrap();
-    assert_eq!(world.running.get(&format!("/images/{id}?type=disconnected-iso")).status, 501);
+    assert_eq!(world.running.get(&format!("/images/{id}?type=disconnected-iso&version=4.22")).status, 501);
     for (path, status) in [
-        ("/images/ID?type=other", 400),
+        ("/images/ID?type=other&version=4.22", 400),
+        ("/images/ID?type=full-iso", 400),
+        ("/images/ID?version=4.22", 400),
         ("/images/ID/s390x-initrd-addrsize", 404),
         ("/images/ID/other", 404),
         ("/byid/ID/4.22/x86_64/minimal.iso", 200),
@@ -161,6 +166,52 @@ fn images_and_the_binary_are_served_by_fixed_names() {
     ] {
         assert_eq!(world.running.get(&path.replace("ID", id)).status, status, "{path}");
     }
+}
+
+#[test]
+fn other_methods_are_not_allowed_where_there_is_an_image() {
+    let world = World::new(json!({}));
+    let id = world.infra_env["id"].as_str().unwrap();
+    for path in [
+        world.path.clone(),
+        format!("/images/{id}"),
+        "/boot-artifacts/kernel".into(),
+        "/boot-artifacts/os/os.raw".into(),
+    ] {
+        for method in ["PUT", "POST", "DELETE", "OPTIONS"] {
+            let answer = world.running.request(method, &path, &[], b"");
+            assert_eq!((answer.status, answer.header("allow")), (405, Some("GET,HEAD")), "{method} {path}");
+        }
+    }
+    assert_eq!(world.running.request("PUT", "/nothing", &[], b"").status, 404);
+}
+
+#[test]
+fn pages_of_allowed_origins_read_boot_artifacts() {
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("os.raw"), b"image").unwrap();
+    let images = vec![files.path().join("os.raw")];
+    let allowed_origins = vec!["https://console.example.com".to_owned()];
+    let running = Running::start(Files { images, allowed_origins, ..Files::default() });
+    let path = "/boot-artifacts/os/os.raw";
+    let good = ("origin", "https://console.example.com");
+    let origin = "access-control-allow-origin";
+    let read = running.request("GET", path, &[good], b"");
+    assert_eq!((read.status, read.header(origin), read.header("vary")), (200, Some(good.1), Some("origin")));
+    let asked = running.request("OPTIONS", path, &[good, ("access-control-request-method", "GET")], b"");
+    assert_eq!((asked.status, asked.header(origin)), (204, Some(good.1)));
+    for (name, value) in [
+        ("access-control-allow-methods", "GET, HEAD"),
+        ("access-control-allow-headers", "Authorization, Content-Type"),
+        ("access-control-max-age", "600"),
+    ] {
+        assert_eq!(asked.header(name), Some(value));
+    }
+    for headers in [vec![("origin", "https://other.example.com")], vec![]] {
+        assert_eq!(running.request("GET", path, &headers, b"").header(origin), None);
+    }
+    let api = running.request("GET", &format!("{API}/v2/clusters"), &[good], b"");
+    assert_eq!((api.status, api.header(origin)), (200, None));
 }
 
 #[test]

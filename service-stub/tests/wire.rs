@@ -101,5 +101,6 @@ fn infra_env(id: InfraEnvId, cluster: ClusterId) -> InfraEnvRecord {
         agent_token: Secret::default(),
         signing_key: String::new(),
         key_generation: 0,
+        ..InfraEnvRecord::default()
     }
 }

@@ -66,8 +66,17 @@ impl fmt::Debug for Assisted {
     }
 }
 
+/// Accepts images without signatures, as containers-policy.json(5).
+pub const INSECURE_POLICY: &str = r#"{
+  "default": [{"type": "insecureAcceptAnything"}],
+  "transports": {"docker-daemon": {"": [{"type": "insecureAcceptAnything"}]}}
+}
+"#;
+const REGISTRIES_PATH: &str = "/etc/containers/registries.conf";
+const POLICY_PATH: &str = "/etc/containers/policy.json";
+
 /// Registries that replace others.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror {
     /// containers-registries.conf(5).
     pub registries_conf: String,
@@ -75,6 +84,18 @@ pub struct Mirror {
     pub ca_pem: Option<String>,
     /// containers-policy.json(5).
     pub policy_json: Option<String>,
+}
+
+impl Mirror {
+    /// Its files on a host: paths and contents.
+    pub(super) fn files(&self) -> impl Iterator<Item = (String, &str)> {
+        let all = [
+            (REGISTRIES_PATH.to_owned(), Some(&self.registries_conf)),
+            (format!("{ANCHORS}/domain.crt"), self.ca_pem.as_ref()),
+            (POLICY_PATH.to_owned(), self.policy_json.as_ref()),
+        ];
+        all.into_iter().filter_map(|(path, content)| Some((path, content?.as_str())))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -176,10 +197,8 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
     optional(&format!("{ANCHORS}/rh-it-root-ca.crt"), Utf8Base64, assisted.company_ca_pem.as_deref());
     optional(CA_PATH, Utf8Base64, discovery.ca_pem.as_deref());
     optional(TRUST_BUNDLE_PATH, Utf8Base64, assisted.trust_bundle_pem.as_deref());
-    if let Some(mirror) = &assisted.mirror {
-        optional("/etc/containers/registries.conf", Utf8Base64, Some(&mirror.registries_conf));
-        optional(&format!("{ANCHORS}/domain.crt"), Utf8Base64, mirror.ca_pem.as_deref());
-        optional("/etc/containers/policy.json", Utf8Base64, mirror.policy_json.as_deref());
+    for (path, content) in assisted.mirror.iter().flat_map(Mirror::files) {
+        optional(&path, Utf8Base64, Some(content));
     }
     if let Some(network) = &assisted.static_network {
         let script: &[u8] = match network.flow {

@@ -56,8 +56,8 @@ pub fn build(discovery: &Discovery) -> Result<Document<'_>, BuildError> {
     build_for_site(discovery, None)
 }
 
-/// The same with what its site needs: networks of hosts, which our own program applies; certificates to trust; time
-/// sources. The rest of `site` is ignored.
+/// The same with what its site needs: networks of hosts, which our own program applies; certificates to trust; registries that
+/// replace others; time sources. The rest of `site` is ignored.
 pub fn build_for_site<'a>(
     discovery: &'a Discovery,
     site: Option<&'a assisted::Assisted>,
@@ -91,6 +91,9 @@ fn add_site<'a>(config: &mut Document<'a>, site: &'a assisted::Assisted, program
     let (files, units) = (&mut config.storage.files, &mut config.systemd.units);
     if let Some(bundle) = &site.trust_bundle_pem {
         files.push(parts::bytes_file(assisted::TRUST_BUNDLE_PATH, 0o644, bundle.as_bytes()));
+    }
+    for (path, content) in site.mirror.iter().flat_map(assisted::Mirror::files) {
+        files.push(parts::bytes_file(path, 0o644, content.as_bytes()));
     }
     if let Some(network) = &site.static_network {
         files.extend(network.files.iter().map(crate::network::NetworkFile::ignition_file));
@@ -264,6 +267,11 @@ mod tests {
         let site = assisted::Assisted {
             trust_bundle_pem: Some("PEM".into()),
             ntp: Some(assisted::Ntp { sources: vec!["ntp.example.com".into()], only: false }),
+            mirror: Some(assisted::Mirror {
+                registries_conf: "[[registry]]".into(),
+                ca_pem: Some("MIRROR".into()),
+                policy_json: Some(assisted::INSECURE_POLICY.into()),
+            }),
             static_network: Some(assisted::StaticNetwork {
                 flow: crate::network::Flow::Keyfiles,
                 files: vec![file],
@@ -276,6 +284,11 @@ mod tests {
         assert_eq!(content(&config, assisted::TRUST_BUNDLE_PATH), "PEM");
         assert_eq!(content(&config, "/etc/assisted/network/host0/eth0.nmconnection"), "[connection]");
         assert!(content(&config, "/usr/local/bin/add-ntp-sources.sh").contains("ntp.example.com"));
+        assert_eq!(content(&config, "/etc/containers/registries.conf"), "[[registry]]");
+        assert_eq!(content(&config, "/etc/pki/ca-trust/source/anchors/domain.crt"), "MIRROR");
+        let policy: serde_json::Value = serde_json::from_str(&content(&config, "/etc/containers/policy.json")).unwrap();
+        let accept = serde_json::json!([{"type": "insecureAcceptAnything"}]);
+        assert_eq!(policy, serde_json::json!({"default": accept, "transports": {"docker-daemon": {"": accept}}}));
         let names: Vec<_> = config.systemd.units.iter().map(|unit| &*unit.name).collect();
         assert_eq!(names, ["pre-network-manager-config.service", "add-ntp-sources.service"]);
         let unit = config.systemd.units[0].contents.as_deref().unwrap();

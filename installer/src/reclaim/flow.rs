@@ -1,7 +1,11 @@
 //! The two steps: prepare the boot file system, and reboot.
 
-use super::{Architecture, Download, DownloadError, EntryError, Host, HostError, loader_entry, zipl_options};
-use api::{BootArtifactsRequest, http::HttpConfig};
+use super::{Architecture, EntryError, Host, HostError, loader_entry, zipl_options};
+use api::{
+    BootArtifactsRequest,
+    download::{Download, DownloadError, DownloadOptions},
+    http::{HttpConfig, HttpConfigError},
+};
 use kernel::units::beside;
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,6 +19,8 @@ use std::{
 const KERNEL: &str = "vmlinuz";
 const INITRD: &str = "initrd";
 const ENTRY: &str = "00-assisted-discovery.conf";
+/// An initramfs with all its firmware has a few hundred megabytes.
+const MAX_BYTES: u64 = 4 << 30;
 /// Of each part.
 const ATTEMPTS: u32 = 5;
 
@@ -38,6 +44,8 @@ impl Default for Pace {
 pub enum ReclaimError {
     #[error(transparent)]
     Download(#[from] DownloadError),
+    #[error(transparent)]
+    Http(#[from] HttpConfigError),
     #[error(transparent)]
     Entry(#[from] EntryError),
     #[error(transparent)]
@@ -102,13 +110,15 @@ pub fn download(
     }
     patiently(pace.retry, "prepare the boot file system", || prepare(&places, host))?;
     private_directory(scratch)?;
+    let agent = api::http::agent(http)?;
     let mut downloads = Vec::new();
     for (url, target) in [(&request.kernel_url, kernel), (&request.initrd_url, initrd)] {
         // Without a name no other process can replace it, and it goes with this process.
         let file = tempfile::tempfile_in(scratch)
             .map_err(|source| ReclaimError::Directory { path: scratch.to_owned(), source })?;
-        let mut download = Download::new(http, url, file, pace.attempt)?;
-        let bytes = patiently(pace.retry, "download", || download.attempt())?;
+        let options = DownloadOptions { attempt: Some(pace.attempt), ..DownloadOptions::new(MAX_BYTES) };
+        let mut download = Download::new(agent.clone(), url, file, options);
+        let (bytes, _) = patiently(pace.retry, "download", || download.attempt(&mut |_| Ok(())))?;
         tracing::info!(url = api::http::public_url(url), bytes, "downloaded");
         downloads.push((download.into_file(), bytes, target));
     }

@@ -4,13 +4,11 @@
 //! The node's root is mounted somewhere, `/host` in the container that the service starts for this; nothing else is written.
 
 pub mod cli;
-mod download;
 mod entry;
 mod flow;
 mod host;
 mod programs;
 
-pub use download::{Download, DownloadError};
 pub use entry::{Architecture, EntryError, loader_entry, zipl_options};
 pub use flow::{Pace, ReclaimError, download, reboot};
 pub use host::{Host, HostError, NodeHost};

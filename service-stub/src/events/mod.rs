@@ -1,6 +1,7 @@
 //! The events the service records.
 
 pub(crate) mod kinds;
+pub mod limits;
 pub(crate) mod measured;
 #[cfg(test)]
 mod tests;

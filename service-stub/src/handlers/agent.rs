@@ -2,6 +2,7 @@
 
 use super::models;
 use crate::auth::Auth;
+use crate::boot_media;
 use crate::check::disks;
 use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_host};
@@ -185,12 +186,10 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
             .is_some_and(|record| !record.infra_env.static_network_config.is_empty()),
         settings: &service.settings,
         payload: cluster.map(|cluster| payload::of_cluster(service, cluster)).unwrap_or_default(),
-        image: service.media.image_for(
-            model
-                .infra_envs
-                .get(&key.infra_env)
-                .map(|record| record.infra_env.cpu_architecture.as_str())
-                .unwrap_or_default(),
+        image: boot_media::disk_image(
+            service,
+            model.infra_envs.get(&key.infra_env).map(AsRef::as_ref),
+            cluster.map(AsRef::as_ref),
         ),
         now: Timestamp::now(),
         hurries,

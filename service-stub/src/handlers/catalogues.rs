@@ -94,7 +94,18 @@ fn matches_version(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
-/// GET /v2/release-sources, /v2/domains: there are none.
+/// GET /v2/release-sources: the setting.
+pub(crate) fn release_sources(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+    Ok(Answer::json(StatusCode::OK, &service.settings.release_sources))
+}
+
+/// GET /landfall/os-images: the OS images that are downloaded, and how far each is; 503 until all are ready.
+pub(crate) fn os_images(service: &Service, _: &Call) -> Result<Answer, Refusal> {
+    let status = if service.iso_store.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(Answer::json(status, &service.iso_store.show()))
+}
+
+/// GET /v2/domains: there are none.
 pub(crate) fn none(_: &Service, _: &Call) -> Result<Answer, Refusal> {
     answer(&json!([]))
 }

@@ -151,8 +151,8 @@ fn set_networks(record: &mut ClusterRecord, hosts: usize, params: &mut ClusterUp
     let own = &mut record.cluster;
     let given =
         params.cluster_networks.is_some() || params.service_networks.is_some() || params.machine_networks.is_some();
-    if let Some(mut wanted) = params.cluster_networks.take() {
-        wanted.iter_mut().for_each(|network| network.cluster_id = Some(id));
+    if let Some(wanted) = params.cluster_networks.take() {
+        let wanted = networks::owned_cluster_networks(Some(wanted), id);
         if wanted != own.cluster_networks {
             networks::check_cluster_networks(&wanted, hosts)?;
             own.cluster_networks = wanted;

@@ -1,7 +1,7 @@
 //! Events: listed, and taken from the installed cluster's controller.
 
 use crate::auth::Caller;
-use crate::events::{Kind, kinds};
+use crate::events::Kind;
 use crate::find::find_host;
 use crate::http::body::{BodyShape, any, one_of, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
@@ -98,11 +98,12 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     })
 }
 
-/// Records an event of a host, unless there is one of its kind an hour and this hour's was recorded.
+/// Records an event of a host, unless one of its kind was recorded too short a time ago.
 pub(crate) fn record(service: &Service, call: &Call, key: HostKey, kind: Kind, details: &Value) -> Result<(), Refusal> {
     let due = |change: &Change, record: &HostRecord| {
         let last = record.hourly_events.get(kind.name);
-        !kinds::HOURLY.contains(&kind) || last.is_none_or(|then| change.now.seconds_since(*then) >= 3600)
+        let limit = service.settings.event_limits.of(kind.name).unwrap_or(0);
+        last.is_none_or(|then| change.now.seconds_since(*then) >= limit)
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());

@@ -14,7 +14,7 @@ use crate::service::Service;
 use crate::settings::Settings;
 use crate::text::url_part;
 use crate::view;
-use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Secret, Timestamp};
+use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Timestamp};
 use axum::http::StatusCode;
 use serde_json::json;
 
@@ -94,8 +94,7 @@ fn create_from(
     };
     let agent_token = service.settings.auth.agent_token(id, 0).unwrap_or_default();
     let signing_key = auth::new_signing_key();
-    let mut record =
-        InfraEnvRecord { infra_env, pull_secret: Secret::default(), agent_token, signing_key, key_generation: 0 };
+    let mut record = InfraEnvRecord { infra_env, agent_token, signing_key, ..InfraEnvRecord::default() };
     let settings = InfraEnvUpdateParams {
         additional_ntp_sources: params.additional_ntp_sources,
         additional_trust_bundle: params.additional_trust_bundle,

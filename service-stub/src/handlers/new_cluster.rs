@@ -91,6 +91,7 @@ pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result
         record.cluster.updated_at = change.now;
         record.cluster.status_updated_at = change.now;
         record.course.soft_timeouts = service.settings.soft_timeouts;
+        record.course.finalizing_limits = service.settings.finalizing.clone();
         let details = json!({"cluster_kind": record.cluster.kind});
         events::cluster(change, &record, kinds::CLUSTER_REGISTRATION_SUCCEEDED, details);
         if !service.rules().with_control_plane {
@@ -136,7 +137,6 @@ fn plan(
         rules::ssh_key::check(&ssh_public_key).map_err(Refusal::invalid)?;
     }
 
-    let cluster_networks = params.cluster_networks.take().unwrap_or_default().into_iter();
     let default_network = || match version::older(&asked_version, OVN_BY_DEFAULT) && masters != 1 {
         true => "OpenShiftSDN",
         false => "OVNKubernetes",
@@ -144,7 +144,7 @@ fn plan(
     let cluster = Cluster {
         api_vips: owned_vips(params.api_vips.as_deref(), id),
         base_dns_domain: base,
-        cluster_networks: cluster_networks.map(|network| ClusterNetwork { cluster_id: Some(id), ..network }).collect(),
+        cluster_networks: rules::networks::owned_cluster_networks(params.cluster_networks.take(), id),
         control_plane_count: u32::try_from(masters).unwrap_or_default(),
         cpu_architecture: release.architecture,
         high_availability_mode: mode.to_owned(),

@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod body;
 pub(crate) mod call;
 pub(crate) mod connections;
+pub(crate) mod cors;
 pub(crate) mod file;
 pub(crate) mod gzip;
 pub mod hosts;

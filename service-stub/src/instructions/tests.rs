@@ -51,6 +51,12 @@ fn settings(files: &std::path::Path) -> Settings {
         disconnected_ignition: None,
         steps: StepOptions { disk_speed_check: true, check_images: vec!["r.io/a:1".into()], ..StepOptions::default() },
         retention: Retention::default(),
+        mirror: None,
+        insecure_policy: false,
+        allowed_origins: Vec::new(),
+        event_limits: Default::default(),
+        finalizing: Default::default(),
+        release_sources: Vec::new(),
         rendezvous: None,
     }
 }

@@ -73,7 +73,7 @@ fn infra_envs(service: &Service, model: &Model, caller: Caller) -> Markup {
 fn infra_env(service: &Service, model: &Model, record: &InfraEnvRecord) -> Markup {
     let infra_env = &record.infra_env;
     let cluster = infra_env.cluster_id.and_then(|id| model.clusters.get(&id));
-    let iso = match service.media.has_iso() {
+    let iso = match service.media.has_iso() || !service.iso_store.is_empty() {
         true => html! { a href=(line(&image_url(service, record).0)) { "Download" } },
         false => line("None: the service was started without --iso."),
     };

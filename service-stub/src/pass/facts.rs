@@ -72,6 +72,7 @@ pub(super) fn cluster_facts(rules: &Rules, change: &Change, record: &ClusterReco
         finalizing_stage: course.finalizing_stage,
         in_finalizing_stage: age(progress.finalizing_stage_started_at),
         olm_timeout: course.olm_timeout(),
+        finalizing: course.finalizing_limits.clone(),
         stage_flagged: progress.finalizing_stage_timed_out,
         finalized: !awaited || course.finalized(),
         failed_operators: course.failed_operators(),

@@ -1,6 +1,7 @@
 //! Options of `landfall serve` about releases.
 
-use super::{Catalogue, CatalogueError, Listing};
+use super::{Catalogue, CatalogueError, Listing, sources};
+use serde_json::Value;
 
 /// Releases for clusters.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -18,12 +19,23 @@ pub(crate) struct CatalogueArgs {
     pub(crate) release_images: Option<Listing>,
 
     /// OS images that hosts boot, a JSON list: [{"openshift_version":"4.22","cpu_architecture":"x86_64","url":"URL",
-    /// "version":"BUILD", "os_stream":"rhel-10", "default_os_stream":true, "type":"full-iso"}]. Infra-envs and clusters of other
-    /// versions and architectures are refused. Without this option there is no such check. A URL that is a path or begins with
-    /// file:// is a live ISO of this machine, which hosts of that version, architecture and stream boot; nothing is downloaded, and
-    /// hosts of other entries boot --iso. The list itself may stand in place of the file's name
+    /// "version":"BUILD", "os_stream":"rhel-10", "default_os_stream":true, "type":"full-iso", "sha256":"DIGEST"}]. Infra-envs and
+    /// clusters of other versions and architectures are refused. Without this option there is no such check. A URL that is a path
+    /// or begins with file:// is a live ISO of this machine, which hosts of that version, architecture and stream boot. Others are
+    /// downloaded once into the state directory, unless --iso names an ISO of that architecture for all versions, which hosts of
+    /// these entries boot then. The list itself may stand in place of the file's name
     #[arg(long, value_name = "FILE", env = "OS_IMAGES", hide_env_values = true)]
     pub(crate) os_images: Option<Listing>,
+
+    /// Versions that are not offered although --release-images lists them, a JSON list: ["4.20","4.21.3"]. The list itself may
+    /// stand in place of the file's name
+    #[arg(long, value_name = "FILE", env = "IGNORED_OPENSHIFT_VERSIONS", hide_env_values = true)]
+    pub(crate) ignored_openshift_versions: Option<Listing>,
+
+    /// Sources of lists of releases, a JSON list. This service reports them in /v2/release-sources and fetches nothing from them:
+    /// releases are those of --release-images
+    #[arg(long, value_name = "FILE", env = "RELEASE_SOURCES", hide_env_values = true)]
+    pub(crate) release_sources: Option<Listing>,
 
     /// Images that gather a cluster's logs, by version and architecture: {"4.22-x86_64":{"ocp":"IMAGE"}}. Passed in install
     /// requests. The object itself may stand in place of the file's name
@@ -34,6 +46,25 @@ pub(crate) struct CatalogueArgs {
 impl CatalogueArgs {
     /// The catalogue in the lists, if any.
     pub(crate) fn read(&self) -> Result<Option<Catalogue>, CatalogueError> {
-        Catalogue::read(self.release_images.as_ref(), self.os_images.as_ref(), self.must_gather_images.as_ref())
+        let mut catalogue =
+            Catalogue::read(given(&self.release_images), given(&self.os_images), given(&self.must_gather_images))?;
+        if let (Some(catalogue), Some(versions)) = (&mut catalogue, given(&self.ignored_openshift_versions)) {
+            catalogue.ignore(versions)?;
+        }
+        Ok(catalogue)
     }
+
+    /// The sources of releases, of which nothing is fetched.
+    pub(crate) fn sources(&self) -> Result<Vec<Value>, CatalogueError> {
+        let sources = given(&self.release_sources).map(sources).transpose()?.unwrap_or_default();
+        if !sources.is_empty() {
+            tracing::warn!("nothing is fetched from release sources: list releases with --release-images");
+        }
+        Ok(sources)
+    }
+}
+
+/// A list that is not an empty text, as deployments set variables.
+fn given(list: &Option<Listing>) -> Option<&Listing> {
+    list.as_ref().filter(|list| !matches!(list, Listing::File(path) if path.as_os_str().is_empty()))
 }

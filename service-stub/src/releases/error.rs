@@ -58,6 +58,13 @@ pub enum NotListed {
     /// No release has this version for this architecture.
     #[error("no release image found for openshiftVersion: '{version}' and CPU architecture '{architecture}'")]
     Release { version: String, architecture: String },
+    #[error("version '{0}' is ignored")]
+    Ignored(String),
+    /// All releases of a minor version are ignored.
+    #[error("no matching release image found")]
+    NoneMatching,
+    #[error("failed to get release image by URL {url} during cluster registration: version '{version}' is ignored")]
+    ImageIgnored { url: String, version: String },
     /// No release has this image.
     #[error(
         "failed to get release image by URL {0} during cluster registration: error occurred while trying to retrieve release image with url '{0}' from the db: record not found"

@@ -2,7 +2,8 @@
 
 use super::{CatalogueError, MULTI, MustGather, OsImage, Release, SupportLevel, normal_architecture, version};
 use crate::infra_env::DISCONNECTED_ISO;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
@@ -32,6 +33,7 @@ struct Entry {
     default_os_stream: bool,
     #[serde(rename = "type")]
     kind: String,
+    sha256: String,
 }
 
 /// Where a list is.
@@ -102,6 +104,10 @@ pub(crate) fn os_images(list: &Listing) -> Result<Vec<OsImage>, CatalogueError> 
             DISCONNECTED_ISO => true,
             other => return Err(format!("type: '{}' is neither full-iso nor {DISCONNECTED_ISO}", shortened(other))),
         };
+        let is_digest = entry.sha256.len() == 64 && entry.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !entry.sha256.is_empty() && !is_digest {
+            return Err("sha256: it has not 64 hexadecimal digits".to_owned());
+        }
         Ok(OsImage {
             cpu_architecture: normal_architecture(&entry.cpu_architecture).to_owned(),
             openshift_version: entry.openshift_version,
@@ -110,8 +116,63 @@ pub(crate) fn os_images(list: &Listing) -> Result<Vec<OsImage>, CatalogueError> 
             os_stream: entry.os_stream,
             default_os_stream: entry.default_os_stream,
             offline,
+            sha256: entry.sha256,
         })
     })
+}
+
+/// A JSON list of versions, `x.y` or `x.y.z`.
+pub(crate) fn versions(list: &Listing) -> Result<Vec<String>, CatalogueError> {
+    let all: Vec<String> = parse(list, "a JSON list of versions")?;
+    bound(list, all.len())?;
+    let is_bad = |text: &str| version::minor(text).is_none() || version::form(text).is_none();
+    match all.iter().enumerate().find(|(_, text)| is_bad(text)) {
+        None => Ok(all),
+        Some((index, text)) => {
+            let why = format!("'{}' is not a version such as 4.22 or 4.22.9", shortened(text));
+            Err(CatalogueError::Entry { path: list.name(), index: index + 1, why })
+        }
+    }
+}
+
+/// A JSON object whose values are texts.
+pub(crate) fn string_map(list: &Listing) -> Result<BTreeMap<String, String>, CatalogueError> {
+    let map: BTreeMap<String, String> = parse(list, "a JSON object with texts")?;
+    bound(list, map.len())?;
+    Ok(map)
+}
+
+/// A source of releases, as the published service has them.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    openshift_version: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    multi_cpu_architectures: Vec<String>,
+    upgrade_channels: Vec<Channels>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Channels {
+    cpu_architecture: String,
+    channels: Vec<Channel>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Channel {
+    Candidate,
+    Fast,
+    Stable,
+    Eus,
+}
+
+/// The list of sources of releases, checked and otherwise as it is.
+pub(crate) fn sources(list: &Listing) -> Result<Vec<Value>, CatalogueError> {
+    let sources: Vec<Source> = parse(list, "a JSON list of release sources")?;
+    bound(list, sources.len())?;
+    Ok(sources.iter().filter_map(|source| serde_json::to_value(source).ok()).collect())
 }
 
 /// `{"4.22-x86_64": {"ocp": "IMAGE", …}}`; a key may be a full version with an architecture, a minor release with one, or a minor

@@ -12,9 +12,9 @@ pub(crate) mod version;
 
 pub(crate) use args::CatalogueArgs;
 pub(crate) use error::{CatalogueError, NotListed};
-pub(crate) use file::ARCHITECTURES;
 pub use file::Listing;
-pub use os_images::{IsoArgument, OsImage};
+pub(crate) use file::{ARCHITECTURES, sources, string_map};
+pub use os_images::{IsoArgument, OsImage, Target};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,6 +99,8 @@ pub struct Catalogue {
     /// Hosts of versions without an OS image boot another ISO.
     others_boot: bool,
     must_gather: BTreeMap<String, MustGather>,
+    /// Versions, in full or minor, whose releases are not offered.
+    ignored: Vec<String>,
 }
 
 impl Catalogue {
@@ -116,7 +118,27 @@ impl Catalogue {
             os_images: os_images.map(file::os_images).transpose()?.unwrap_or_default(),
             others_boot: false,
             must_gather: must_gather_images.map(file::must_gather).transpose()?.unwrap_or_default(),
+            ignored: Vec::new(),
         }))
+    }
+
+    /// From now on releases of these versions, in full or minor, are not offered.
+    pub fn ignore(&mut self, versions: &Listing) -> Result<(), CatalogueError> {
+        self.ignored = file::versions(versions)?;
+        Ok(())
+    }
+
+    fn is_ignored(&self, release: &Release) -> bool {
+        let version = without_multi(&release.version);
+        let minor = version::minor(version);
+        self.ignored.iter().any(|own| own == version || Some(own) == minor.as_ref())
+    }
+
+    fn check_ignored<'a>(&self, release: &'a Release) -> Result<&'a Release, NotListed> {
+        if self.is_ignored(release) {
+            return Err(NotListed::Ignored(without_multi(&release.version).to_owned()));
+        }
+        Ok(release)
     }
 
     /// Release images are listed: only those can be installed.
@@ -142,11 +164,13 @@ impl Catalogue {
         match version::form(version) {
             None | Some(Form::Major) => Err(NotListed::Version(version.to_owned())),
             Some(Form::Patch) => {
-                self.releases.iter().filter(fits).find(|release| release.version == version).ok_or_else(missing)
+                let found = self.releases.iter().filter(fits).find(|release| release.version == version);
+                self.check_ignored(found.ok_or_else(missing)?)
             }
             Some(Form::Minor) => {
-                let named = self.releases.iter().filter(fits).filter(|release| release.openshift_version == version);
-                latest(named).ok_or_else(missing)
+                let named = || self.releases.iter().filter(fits).filter(|release| release.openshift_version == version);
+                named().next().ok_or_else(missing)?;
+                latest(named().filter(|release| !self.is_ignored(release))).ok_or(NotListed::NoneMatching)
             }
         }
     }
@@ -156,6 +180,10 @@ impl Catalogue {
         let architecture = normal_architecture(architecture);
         let found = self.releases.iter().find(|release| release.url == url);
         let release = found.ok_or_else(|| NotListed::Image(url.to_owned()))?;
+        if self.is_ignored(release) {
+            let version = without_multi(&release.version).to_owned();
+            return Err(NotListed::ImageIgnored { url: url.to_owned(), version });
+        }
         let refused = || NotListed::ImageArchitecture {
             url: url.to_owned(),
             architecture: architecture.to_owned(),
@@ -181,13 +209,14 @@ impl Catalogue {
     /// Releases by the name clients see them by: those whose version holds a text, and of those perhaps only the latest of each
     /// minor release. Architectures without an OS image are left out.
     pub(crate) fn offers(&self, version: Option<&str>, only_latest: bool) -> BTreeMap<String, Offer> {
-        let latest = latest_of_each_minor(&self.releases);
+        let offered: Vec<&Release> = self.releases.iter().filter(|release| !self.is_ignored(release)).collect();
+        let latest = latest_of_each_minor(&offered);
         let wanted = |release: &&Release| {
             version.is_none_or(|text| release.version.contains(text))
                 && (!only_latest || latest.iter().any(|latest| latest.url == release.url))
         };
         let mut offers: BTreeMap<String, Offer> = BTreeMap::new();
-        for release in self.releases.iter().filter(wanted) {
+        for release in offered.iter().copied().filter(wanted) {
             for architecture in &release.cpu_architectures {
                 if self.lists_os_images() && self.os_image(&release.version, architecture, "").is_err() {
                     continue;
@@ -233,14 +262,15 @@ fn latest<'a>(releases: impl Iterator<Item = &'a Release>) -> Option<&'a Release
 }
 
 /// Of each minor release the releases with the best version, one for each architecture.
-fn latest_of_each_minor(releases: &[Release]) -> Vec<&Release> {
+fn latest_of_each_minor<'a>(releases: &[&'a Release]) -> Vec<&'a Release> {
     let mut minors: Vec<String> =
         releases.iter().filter_map(|release| version::minor(&release.openshift_version)).collect();
     minors.sort_unstable();
     minors.dedup();
     let mut all = Vec::new();
     for minor in minors {
-        let of_minor = || releases.iter().filter(|release| version::minor(&release.version).as_ref() == Some(&minor));
+        let of_minor =
+            || releases.iter().copied().filter(|release| version::minor(&release.version).as_ref() == Some(&minor));
         let Some(best) = latest(of_minor()) else { continue };
         all.extend(of_minor().filter(|release| without_multi(&release.version) == without_multi(&best.version)));
     }

@@ -25,6 +25,8 @@ pub struct OsImage {
     pub default_os_stream: bool,
     /// It brings a service and the release's images along.
     pub offline: bool,
+    /// Digest of the ISO, hexadecimal; empty if the list has none.
+    pub sha256: String,
 }
 
 impl OsImage {
@@ -182,14 +184,23 @@ fn is_release(version: &str) -> bool {
     matches!(version::form(version), Some(version::Form::Minor | version::Form::Patch))
 }
 
-impl FromStr for IsoArgument {
-    type Err = String;
+/// The hosts that a file is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// As `4.22` or in full.
+    pub openshift_version: String,
+    pub cpu_architecture: String,
+    /// Empty for any.
+    pub os_stream: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl Target {
+    /// Splits `VERSION:ARCH[:STREAM]=FILE`; none for the name of a file alone.
+    pub(crate) fn split(text: &str) -> Result<Option<(Self, &str)>, String> {
         // A path may hold these characters as well, but begins with no version.
         let named = text.split_once('=').and_then(|(names, file)| Some((names.split_once(':')?, file)));
         let Some(((version, rest), file)) = named.filter(|((version, _), _)| is_release(version)) else {
-            return Ok(Self::Any(text.into()));
+            return Ok(None);
         };
         let (architecture, stream) = rest.split_once(':').unwrap_or((rest, ""));
         if !ARCHITECTURES.contains(&architecture) {
@@ -199,15 +210,31 @@ impl FromStr for IsoArgument {
         if !stream.chars().all(is_plain) || rest.ends_with(':') {
             return Err(format!("{stream:?} is not a stream, such as rhel-10"));
         }
-        let path = std::path::absolute(file).map_err(|error| format!("{file:?} is not a file: {error}"))?;
-        let url = path.to_str().ok_or_else(|| format!("{file:?} is not UTF-8"))?.to_owned();
-        let build = if stream.is_empty() { version.to_owned() } else { format!("{version}-{stream}") };
-        Ok(Self::Listed(OsImage {
+        let target = Self {
             openshift_version: version.to_owned(),
             cpu_architecture: normal_architecture(architecture).to_owned(),
+            os_stream: stream.to_owned(),
+        };
+        Ok(Some((target, file)))
+    }
+}
+
+impl FromStr for IsoArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((target, file)) = Target::split(text)? else { return Ok(Self::Any(text.into())) };
+        let path = std::path::absolute(file).map_err(|error| format!("{file:?} is not a file: {error}"))?;
+        let url = path.to_str().ok_or_else(|| format!("{file:?} is not UTF-8"))?.to_owned();
+        let Target { openshift_version, cpu_architecture, os_stream } = target;
+        let build =
+            if os_stream.is_empty() { openshift_version.clone() } else { format!("{openshift_version}-{os_stream}") };
+        Ok(Self::Listed(OsImage {
+            openshift_version,
+            cpu_architecture,
             url,
             version: build,
-            os_stream: stream.to_owned(),
+            os_stream,
             ..OsImage::default()
         }))
     }

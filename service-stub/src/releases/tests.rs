@@ -116,6 +116,47 @@ fn os_images_by_version_and_minor_release() {
 }
 
 #[test]
+fn ignored_versions_are_neither_found_nor_offered() {
+    let mut catalogue = catalogue();
+    let list = |text: &str| Listing::Text(text.to_owned());
+    catalogue.ignore(&list(r#"["4.21", "4.22.10", "4.23"]"#)).unwrap();
+    let found = |version: &str, architecture: &str| {
+        let found = catalogue.release(version, architecture);
+        found.map(|release| release.version.clone()).map_err(|why| why.to_string())
+    };
+    for (version, expected) in [
+        ("4.21.3", Err("version '4.21.3' is ignored")),
+        ("4.22.10", Err("version '4.22.10' is ignored")),
+        ("4.22", Ok("4.22.9")),
+        ("4.22.9", Ok("4.22.9")),
+        ("4.21", Err("no matching release image found")),
+        ("4.99", Err("no release image found for openshiftVersion: '4.99' and CPU architecture 'x86_64'")),
+    ] {
+        assert_eq!(found(version, "x86_64"), expected.map(str::to_owned).map_err(str::to_owned), "{version}");
+    }
+    assert_eq!(found("4.22.10-multi", "s390x"), Err("version '4.22.10' is ignored".to_owned()));
+    assert_eq!(
+        catalogue.release_at("r/4.21.3-x86_64", "x86_64").unwrap_err().to_string(),
+        "failed to get release image by URL r/4.21.3-x86_64 during cluster registration: version '4.21.3' is ignored"
+    );
+    assert_eq!(catalogue.offers(None, false).into_keys().collect::<Vec<_>>(), ["4.22.8", "4.22.9"]);
+    assert_eq!(catalogue.offers(None, true).into_keys().collect::<Vec<_>>(), ["4.22.9"]);
+    let error = catalogue.ignore(&list(r#"["4.21", "x"]"#)).unwrap_err().to_string();
+    assert!(error.ends_with("entry 2: 'x' is not a version such as 4.22 or 4.22.9"), "{error}");
+}
+
+#[test]
+fn sources_of_releases_are_checked_and_shown_as_they_are() {
+    let list = |text: &str| Listing::Text(text.to_owned());
+    let text = r#"[{"openshift_version":"4.22","multi_cpu_architectures":["x86_64"],"upgrade_channels":[{"cpu_architecture":"x86_64","channels":["stable","eus"]}]}]"#;
+    let expected: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_value(sources(&list(text)).unwrap()).unwrap(), expected);
+    for bad in ["{}", "[1]", r#"[{"openshift_version":"4.22"}]"#, &text.replace("eus", "nightly")] {
+        assert!(sources(&list(bad)).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn images_that_gather_logs_by_the_closest_version() {
     let catalogue = catalogue();
     let ocp = |version, architecture| Some(catalogue.must_gather(version, architecture)?["ocp"].as_str());
@@ -139,8 +180,10 @@ fn hosts_of_a_cluster_with_several_architectures() {
 #[test]
 fn the_latest_of_each_minor_release() {
     let catalogue = catalogue();
-    let latest: Vec<&str> =
-        latest_of_each_minor(catalogue.releases()).iter().map(|release| release.version.as_str()).collect();
+    let latest: Vec<&str> = latest_of_each_minor(&catalogue.releases().iter().collect::<Vec<_>>())
+        .iter()
+        .map(|release| release.version.as_str())
+        .collect();
     assert_eq!(latest, ["4.21.3", "4.22.10", "4.22.10-multi", "4.23.0-rc.2"]);
 }
 

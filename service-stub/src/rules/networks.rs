@@ -127,7 +127,22 @@ impl<'a> Networks<'a> {
 /// Networks of machines or services, with the cluster that has them.
 pub(crate) fn owned(networks: Option<Vec<MachineNetwork>>, id: ClusterId) -> Vec<MachineNetwork> {
     let networks = networks.unwrap_or_default().into_iter();
-    networks.map(|network| MachineNetwork { cluster_id: Some(id), ..network }).collect()
+    networks.map(|network| MachineNetwork { cluster_id: Some(id), cidr: canonical(&network.cidr) }).collect()
+}
+
+/// The same for networks of pods.
+pub(crate) fn owned_cluster_networks(networks: Option<Vec<ClusterNetwork>>, id: ClusterId) -> Vec<ClusterNetwork> {
+    let networks = networks.unwrap_or_default().into_iter();
+    let owned = |network: ClusterNetwork| {
+        let cidr = canonical(&network.cidr);
+        ClusterNetwork { cluster_id: Some(id), cidr, ..network }
+    };
+    networks.map(owned).collect()
+}
+
+/// A network in the one way to write it (RFC 5952); a text that is not a network stays as it is.
+fn canonical(text: &str) -> String {
+    text.parse::<Cidr>().map_or_else(|_| text.to_owned(), |cidr| cidr.to_string())
 }
 
 /// What [`Networks::check_stacks`] depends on besides.
@@ -314,6 +329,20 @@ mod tests {
 
     fn pods(cidr: &str, host_prefix: u32) -> Vec<ClusterNetwork> {
         vec![ClusterNetwork { cidr: cidr.to_owned(), host_prefix, cluster_id: None }]
+    }
+
+    #[test]
+    fn networks_are_stored_in_the_one_way_to_write_them() {
+        for (given, stored) in [
+            ("FCFF:0069:0001:0000::/64", "fcff:69:1::/64"),
+            ("fd00:0:0:0:0:0:0:0/48", "fd00::/48"),
+            ("192.0.2.0/24", "192.0.2.0/24"),
+            ("192.0.2.7/24", "192.0.2.7/24"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(owned(Some(networks(&[given])), ClusterId::default())[0].cidr, stored);
+            assert_eq!(owned_cluster_networks(Some(pods(given, 64)), ClusterId::default())[0].cidr, stored);
+        }
     }
 
     #[test]

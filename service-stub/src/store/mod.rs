@@ -14,6 +14,7 @@ mod key;
 mod layout;
 mod open;
 mod presence;
+mod rates;
 mod records;
 pub(crate) mod room;
 mod salvage;
@@ -31,8 +32,10 @@ use change::Touched;
 use file::DatabaseFile;
 use journal::Journal;
 use layout::{CLUSTERS, EVENTS, FILE, FORMAT, HOSTS, INFRA_ENVS, META, PLAIN_FORMAT, PRESENCE, key, pair, unpair};
+use rates::EventRates;
 use seal::{Seal, SealError};
 
+use crate::events::limits::EventLimits;
 use crate::metrics::published::Published;
 use crate::model::{Event, HostKey, Model, Presence};
 use crate::text::chain;
@@ -72,6 +75,7 @@ pub struct Store {
     published: Published,
     damage: Vec<Damage>,
     free_bytes: AtomicU64,
+    rates: Mutex<EventRates>,
 }
 
 /// Changes on their way to the disk.
@@ -112,6 +116,7 @@ impl Store {
             published: Published::default(),
             damage: Vec::new(),
             free_bytes: AtomicU64::new(0),
+            rates: Mutex::default(),
         };
         store.damage = store.load(&directory.join(FILE))?;
         Ok(store)
@@ -130,6 +135,19 @@ impl Store {
     /// What files beside the records are sealed with.
     pub(crate) fn seal(&self) -> Arc<Seal> {
         self.seal.clone()
+    }
+
+    /// From now on events are recorded this often at most. Those that are stored count.
+    pub(crate) fn limit_events(&self, limits: &EventLimits) {
+        let mut rates = EventRates::new(limits.clone());
+        // The usual ones are remembered with their hosts.
+        if limits.has_own {
+            match self.events(&EventQuery { limit: usize::MAX, ..EventQuery::default() }) {
+                Ok(page) => page.events.iter().for_each(|event| rates.note(event)),
+                Err(error) => tracing::warn!(error = chain(&error), "cannot read the events that limits count from"),
+            }
+        }
+        *lock(&self.rates) = rates;
     }
 
     /// Where uploaded files may be stored.
@@ -163,7 +181,10 @@ impl Store {
         let mut change = Change::new(&queue.next, request_id);
         let result = work(&mut change);
         let now = change.now;
-        let (model, touched) = change.into_parts();
+        let (model, mut touched) = change.into_parts();
+        if result.is_ok() {
+            lock(&self.rates).thin(&mut touched.events, now);
+        }
         if result.is_ok() && !touched.is_empty() {
             if !touched.removes(&model) {
                 room::check(&self.directory, self.free_bytes.load(Ordering::Relaxed)).map_err(StoreError::Room)?;

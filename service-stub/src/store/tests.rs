@@ -49,6 +49,35 @@ fn a_second_opener_is_refused_and_content_survives() {
 }
 
 #[test]
+fn a_limited_event_is_recorded_once_in_its_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits: EventLimits = r#"{"limited": "1h"}"#.parse().unwrap();
+    let (first, second) = (Some(ClusterId::random()), Some(ClusterId::random()));
+    let record = |store: &Store, name: &str, cluster_id: Option<ClusterId>, seconds_ago: i64| {
+        let event_time = Timestamp::from_unix_seconds(Timestamp::now().unix_seconds() - seconds_ago);
+        store
+            .change("", |change| {
+                change.event(Event { name: name.into(), cluster_id, event_time, ..event("said") });
+                Ok::<_, StoreError>(())
+            })
+            .unwrap();
+        all(store).len()
+    };
+    let store = Store::open(directory.path()).unwrap();
+    store.limit_events(&limits);
+    assert_eq!(record(&store, "limited", first, 4000), 1);
+    assert_eq!(record(&store, "limited", first, 0), 2, "the hour is over");
+    assert_eq!(record(&store, "limited", first, 0), 2);
+    assert_eq!(record(&store, "limited", second, 0), 3, "of another cluster");
+    assert_eq!(record(&store, "other", first, 0), 4);
+    assert_eq!(record(&store, "other", first, 0), 5);
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    store.limit_events(&limits);
+    assert_eq!(record(&store, "limited", first, 0), 5, "the stored ones count");
+}
+
+#[test]
 fn a_failed_change_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();

@@ -4,14 +4,18 @@
 pub(crate) mod swagger;
 
 use api::{Client, ClientConfig, RetryPolicy};
+use ignition::discovery::assisted::Mirror;
 use serde_json::{Value, json};
 use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::GivenFiles;
+use service_stub::disk_images::DiskImage;
+use service_stub::event_limits::EventLimits;
 use service_stub::http::hosts::Hosts;
 use service_stub::http::limits::Limits;
 use service_stub::http::tls::Tls;
 use service_stub::instructions::options::StepOptions;
+use service_stub::iso_store::{Access, IsoStore};
 use service_stub::media::Media;
 use service_stub::payload::ImageArgs;
 use service_stub::preparing::Generation;
@@ -57,6 +61,11 @@ pub(crate) struct Files {
     pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     pub catalogue: Option<Arc<Catalogue>>,
     pub disconnected_ignition: Option<Arc<[u8]>>,
+    /// Downloads the catalogue's images.
+    pub downloads: Option<Access>,
+    pub allowed_origins: Vec<String>,
+    pub mirror: Option<Arc<Mirror>>,
+    pub event_limits: EventLimits,
 }
 
 /// A running service; it stops when dropped.
@@ -120,12 +129,23 @@ impl Running {
             disconnected_ignition: files.disconnected_ignition,
             steps: files.steps,
             retention: files.retention,
+            mirror: files.mirror,
+            insecure_policy: true,
+            allowed_origins: files.allowed_origins,
+            event_limits: files.event_limits,
+            finalizing: Default::default(),
+            release_sources: Vec::new(),
             rendezvous: files.rendezvous.clone(),
         };
-        let media = Media::open(files.iso.as_slice(), &files.images, files.agent.as_slice()).unwrap();
+        let images: Vec<DiskImage> = files.images.into_iter().map(DiskImage::from).collect();
+        let media = Media::open(files.iso.as_slice(), &images, files.agent.as_slice()).unwrap();
         let listed = files.catalogue.as_deref().map(Catalogue::os_images).unwrap_or_default();
         let media = media.with_listed(listed).unwrap();
-        let service = Arc::new(Service::new(settings, store, media));
+        let mut service = Service::new(settings, store, media);
+        if let Some(access) = files.downloads {
+            service = service.with_iso_store(IsoStore::open(state.path(), listed.iter(), access).unwrap());
+        }
+        let service = Arc::new(service);
         if let Some(rack) = &files.rendezvous {
             rendezvous::begin(&service, rack).unwrap();
         }

@@ -2,7 +2,9 @@
 
 use crate::common::{API, Answer, Files, Running, pull_secret};
 use crate::iso::{self, BOOT_FILES};
+use ignition::discovery::assisted::Mirror;
 use serde_json::{Value, json};
+use service_stub::iso_store::{Access, Pace};
 use service_stub::releases::{Catalogue, IsoArgument, OsImage};
 use std::{path::Path, sync::Arc};
 
@@ -121,7 +123,13 @@ fn an_infra_env_boots_the_image_of_its_stream() {
     let elsewhere = made(json!({"openshift_version": "4.20"}));
     let missing = world.image(&elsewhere);
     let reason = missing.document()["reason"].as_str().unwrap().to_owned();
-    assert!(missing.status == 404 && reason.contains("downloads none") && !reason.contains("word"), "{reason}");
+    assert!(
+        missing.status == 404
+            && reason.contains("downloads none")
+            && reason.contains("--no-download")
+            && !reason.contains("word"),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -190,6 +198,97 @@ fn versions_to_install_are_those_that_hosts_can_boot() {
     let versions = world.running.get(&format!("{API}/v2/openshift-versions")).document();
     assert_eq!(versions.as_object().unwrap().keys().collect::<Vec<_>>(), ["4.22.9"], "4.21.3 has no OS image");
     assert_eq!(versions["4.22.9"]["cpu_architectures"], json!(["x86_64"]));
+}
+
+#[test]
+fn an_image_that_is_downloaded_is_waited_for() {
+    let files = tempfile::tempdir().unwrap();
+    write(&files.path().join("live.iso"), b'D');
+    let bytes = std::fs::read(files.path().join("live.iso")).unwrap();
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let opened = std::sync::Mutex::new(opened);
+    let server = testkit::http::Server::start(move |request| {
+        match request.earlier {
+            0 => testkit::http::reply("500 Internal Server Error", "", ""),
+            _ => {
+                // Until the test has seen that it is not there; at its end the channel is closed.
+                let _ = opened.lock().unwrap().recv();
+                testkit::http::reply("200 OK", "", &bytes)
+            }
+        }
+    });
+    let list = json!([{"openshift_version": "4.22", "cpu_architecture": "x86_64", "version": "422.7",
+        "url": server.url("/live.iso?key=hunter2")}]);
+    let list = std::ffi::OsString::from(list.to_string()).into();
+    let catalogue = Catalogue::read(None, Some(&list), None).unwrap().map(Arc::new);
+    let pace = Pace { first_pause: std::time::Duration::from_millis(50), ..Pace::default() };
+    let downloads = Some(Access { pace, ..Access::default() });
+    let running = Running::start(Files { catalogue, downloads, ..Files::default() });
+    let world = World { running, _files: files };
+    let (status, infra_env) = world.infra_env(json!({}));
+    assert_eq!((status, &infra_env["openshift_version"]), (201, &json!("4.22")), "{infra_env}");
+    let kernel = "/boot-artifacts/kernel?version=422.7&arch=x86_64";
+    for answer in [world.image(&infra_env), world.running.get(kernel)] {
+        let reason = answer.document()["reason"].as_str().unwrap().to_owned();
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("10")), "{reason}");
+        assert!(
+            reason.starts_with("the OS image 422.7 for x86_64 is not ready: ") && !reason.contains("hunter2"),
+            "{reason}"
+        );
+    }
+    let shown = world.running.get("/landfall/os-images");
+    let document = shown.document();
+    assert_eq!((shown.status, &document[0]["version"]), (503, &json!("422.7")));
+    assert!(document[0]["url"].as_str().unwrap().ends_with("/live.iso"), "{document}");
+    assert_eq!(world.running.get("/health").status, 200, "the service itself is well");
+    drop(open);
+    for _ in 0..600 {
+        if world.running.get("/landfall/os-images").status == 200 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(world.marks(&infra_env), ('D', 'D'));
+}
+
+#[test]
+fn live_hosts_get_registries_and_infra_envs_their_own() {
+    let mirror = |conf: &str, ca: &str| Mirror {
+        registries_conf: conf.to_owned(),
+        ca_pem: Some(ca.to_owned()),
+        policy_json: None,
+    };
+    let service = Arc::new(mirror("[[registry]]\nlocation = 'a'", "SERVICE"));
+    let files = tempfile::tempdir().unwrap();
+    iso::write(&files.path().join("live.iso"));
+    let iso = Some(files.path().join("live.iso"));
+    let world = World {
+        running: Running::start(Files { mirror: Some(service.clone()), iso, ..Files::default() }),
+        _files: files,
+    };
+    let (_, infra_env) = world.infra_env(json!({}));
+    let id: api::InfraEnvId = infra_env["id"].as_str().unwrap().parse().unwrap();
+    let content = |path: &str| {
+        let config = format!("{API}/v2/infra-envs/{id}/downloads/files?file_name=discovery.ign");
+        let config = world.running.get(&config).document();
+        let files = config["storage"]["files"].as_array().unwrap().clone();
+        let source = files
+            .iter()
+            .find(|file| file["path"] == path)
+            .map(|file| file["contents"]["source"].as_str().unwrap().to_owned());
+        source.map(|source| String::from_utf8(ignition::data_url::decode(&source).unwrap().data.into_owned()).unwrap())
+    };
+    let (conf, ca) = ("/etc/containers/registries.conf", "/etc/pki/ca-trust/source/anchors/domain.crt");
+    assert_eq!((content(conf), content(ca).as_deref()), (Some(service.registries_conf.clone()), Some("SERVICE")));
+    assert!(content("/etc/containers/policy.json").unwrap().contains("insecureAcceptAnything"));
+    let changed: Result<(), service_stub::store::StoreError> = world.running.service.store.change("", |change| {
+        let mut record = service_stub::model::InfraEnvRecord::clone(&change.model().infra_envs[&id]);
+        record.registries_conf = "[[registry]]\nlocation = 'b'".to_owned();
+        change.put_infra_env(record);
+        Ok(())
+    });
+    changed.unwrap();
+    assert_eq!((content(conf).as_deref(), content(ca)), (Some("[[registry]]\nlocation = 'b'"), None));
 }
 
 #[test]

@@ -324,7 +324,7 @@ fn an_address_is_good_until_it_expires_or_is_withdrawn() {
     assert_eq!(world.running.get(&url.replace("/bytoken/", "/byapikey/")).status, 200);
     let (_, token) = url.split_once("/bytoken/").unwrap();
     let token = token.split('/').next().unwrap();
-    assert_eq!(world.running.get(&format!("/images/{id}?image_token={token}")).status, 200);
+    assert_eq!(world.running.get(&format!("/images/{id}?type=full-iso&version=4.22&image_token={token}")).status, 200);
     assert_eq!(world.running.get(&format!("{API}/v2/infra-envs/{id}?image_token={token}")).status, 200);
     assert_eq!(
         world.running.get(&format!("{API}/v2/infra-envs/{id}?api_key={token}")).status,
@@ -333,7 +333,10 @@ fn an_address_is_good_until_it_expires_or_is_withdrawn() {
     );
     let other = world.infra_env(None);
     let other = other["id"].as_str().unwrap();
-    assert_eq!(world.running.get(&format!("/images/{other}?image_token={token}")).status, 404);
+    assert_eq!(
+        world.running.get(&format!("/images/{other}?type=full-iso&version=4.22&image_token={token}")).status,
+        404
+    );
 
     let record = world.running.service.store.model().infra_envs[&id.parse().unwrap()].clone();
     let files = format!("/v2/infra-envs/{id}/downloads/files-presigned?file_name=discovery.ign");

@@ -143,6 +143,16 @@ impl FinalizingStage {
         "Done",
     ];
 
+    pub(crate) const ALL: [Self; 7] = [
+        Self::ClusterOperators,
+        Self::RouterCa,
+        Self::OlmManifests,
+        Self::OlmCsvInitialization,
+        Self::OlmCsv,
+        Self::OlmSetupJobs,
+        Self::Done,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClusterOperators => Self::NAMES[0],
@@ -190,6 +200,8 @@ pub struct Facts {
     pub(crate) in_finalizing_stage: i64,
     /// The longest time an OLM operator may take, seconds.
     pub(crate) olm_timeout: i64,
+    /// The operator's own limits.
+    pub(crate) finalizing: limits::FinalizingLimits,
     /// The finalizing stage is flagged as timed out.
     pub(crate) stage_flagged: bool,
     /// No controller finalizes, or it has finished: configuration and operators are complete.
@@ -227,7 +239,7 @@ impl Facts {
     }
 
     fn stage_overdue(&self) -> bool {
-        let limit = |stage| limits::finalizing_stage(stage, self.soft_timeouts, self.olm_timeout);
+        let limit = |stage| self.finalizing.stage(stage, self.soft_timeouts, self.olm_timeout);
         self.finalizing_stage.is_some_and(|stage| self.in_finalizing_stage > limit(stage))
     }
 }

@@ -84,7 +84,7 @@ const STAGE_LATE_SOFT: I = Made("names the stage and its limit", |f: &Facts| {
 
 /// The finalizing stage and its limit, minutes.
 fn stage_limit(f: &Facts) -> (&'static str, i64) {
-    let limit = f.finalizing_stage.map_or(0, |stage| limits::finalizing_stage(stage, f.soft_timeouts, f.olm_timeout));
+    let limit = f.finalizing_stage.map_or(0, |stage| f.finalizing.stage(stage, f.soft_timeouts, f.olm_timeout));
     (f.finalizing_stage.map_or("", FinalizingStage::as_str), limit / 60)
 }
 

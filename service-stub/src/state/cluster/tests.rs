@@ -179,20 +179,9 @@ fn every_row_does_what_it_says() {
 
 #[test]
 fn finalizing_stages_have_their_limits() {
-    let limits = |soft, olm| {
-        [
-            F::ClusterOperators,
-            F::RouterCa,
-            F::OlmManifests,
-            F::OlmCsvInitialization,
-            F::OlmCsv,
-            F::OlmSetupJobs,
-            F::Done,
-        ]
-        .map(|stage| limits::finalizing_stage(stage, soft, olm) / 60)
-    };
+    let limits = |soft, olm| F::ALL.map(|stage| limits::FinalizingLimits::default().stage(stage, soft, olm) / 60);
     assert_eq!(limits(false, 0), [600, 70, 10, 70, 70, 10, 70]);
-    assert_eq!(limits(true, 5400), [70, 70, 90, 90, 90, 10, 70]);
+    assert_eq!(limits(true, 5400), [70, 70, 10, 90, 90, 90, 70]);
     for (stage, name) in F::NAMES.iter().map(|name| (serde_json::from_value::<F>((*name).into()).unwrap(), *name)) {
         assert_eq!(stage.as_str(), name);
     }
