@@ -2,6 +2,7 @@
 
 use crate::encryption;
 use crate::model::{ClusterRecord, HostRecord};
+use crate::operators::{self, ManifestFile};
 use crate::rules;
 use api::HostRole;
 use base64::Engine;
@@ -22,9 +23,11 @@ pub(crate) struct Generated {
     pub(crate) content: String,
 }
 
-/// Those that must be there when the first node boots: one for each role whose disks are encrypted.
+/// Those that must be there when the first node boots: one for each role whose disks are encrypted, and those that install operators.
 pub(crate) fn machine_configs(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Generated> {
-    let Some(setting) = cluster.settings.get("disk_encryption") else { return Vec::new() };
+    let files = operators::manifests(cluster, hosts).openshift.into_iter();
+    let operators = files.map(|ManifestFile { file, content }| Generated { file, content });
+    let Some(setting) = cluster.settings.get("disk_encryption") else { return operators.collect() };
     let text = |name: &str| setting[name].as_str().unwrap_or_default();
     let lock = if text("mode") == "tang" { Lock::tang(text("tang_servers")) } else { Lock::tpm() };
     let has_arbiter = hosts.iter().any(|host| host.effective_role() == HostRole::Arbiter);
@@ -35,6 +38,7 @@ pub(crate) fn machine_configs(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]
             file: format!("99-openshift-{role}-{}-encryption.yaml", lock.name),
             content: lock.machine_config(role),
         })
+        .chain(operators)
         .collect()
 }
 

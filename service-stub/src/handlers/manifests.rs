@@ -8,6 +8,7 @@ use crate::http::body::{BodyShape, form, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::manifest_files::{self, EXTENSIONS, FOLDERS, MAX_BYTES, MAX_FILES, Name};
 use crate::model::ClusterRecord;
+use crate::operators;
 use crate::service::Service;
 use crate::state::ClusterState;
 use crate::store::room;
@@ -237,16 +238,17 @@ fn decoded(id: ClusterId, name: &Name, content: &str) -> Result<Vec<u8>, Refusal
     Ok(bytes)
 }
 
-/// `custom_manifests.json`: the operator's list, if any, followed by the users' manifests.
+/// `custom_manifests.json`: the list of who operates the service, if any, what the cluster's operators need besides, and the users' manifests.
 pub(crate) fn custom_manifests(
     service: &Service,
     cluster: &ClusterRecord,
     content: Option<Vec<u8>>,
 ) -> Result<Option<Vec<u8>>, Refusal> {
     let (state, id) = (service.store.directory(), cluster.cluster.id);
+    let operators = operators::manifests(cluster, &service.store.model().hosts_of_cluster(id)).custom;
     let scheduler = generated_manifests::scheduler(cluster);
     let names = manifest_files::list(state, id).map_err(failed)?;
-    if names.is_empty() && scheduler.is_none() {
+    if names.is_empty() && scheduler.is_none() && operators.is_empty() {
         return Ok(content);
     }
     let mut list: Vec<Value> = match content {
@@ -254,6 +256,9 @@ pub(crate) fn custom_manifests(
         None => Vec::new(),
     };
     let encoded = |content: &str| base64::engine::general_purpose::STANDARD.encode(content);
+    let given = |name: &str| list.iter().any(|own| own["Name"] == name);
+    let operators: Vec<_> = operators.into_iter().filter(|own| !given(&own.name)).collect();
+    list.extend(operators.iter().map(|own| json!({"Name": own.name, "Content": encoded(&own.content)})));
     list.extend(scheduler.map(|manifest| json!({"Name": manifest.file, "Content": encoded(&manifest.content)})));
     for name in names {
         let Some(content) = manifest_files::read(state, id, &name).map_err(failed)? else { continue };
