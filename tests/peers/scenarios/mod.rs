@@ -7,6 +7,7 @@ mod controller;
 mod host;
 mod ignition_disks;
 mod logs;
+mod operators;
 mod pace;
 mod registration;
 mod secured;
