@@ -13,6 +13,7 @@ use crate::events;
 use crate::machine_networks;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, HostKey, HostRecord, IgnoredValidations};
+use crate::operators::Roles;
 use crate::rendezvous;
 use crate::roles;
 use crate::state::{
@@ -406,6 +407,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
         machine_networks,
         group_minimum,
         hosts: hosts.len(),
+        roles: Roles::of(hosts),
         with_control_plane,
         collisions,
     }

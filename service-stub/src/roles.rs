@@ -1,14 +1,19 @@
 //! Roles the service would give, and who bootstraps the control plane (docs/compatibility.md#roles).
 
+use crate::check::host as host_check;
 use crate::check::requirements::{Requirements, RoleNeeds};
 use crate::events::{self, kinds};
 use crate::model::{ClusterRecord, HostRecord};
+use crate::operators::{self, Machine, Roles, Situation};
 use crate::state::HostState;
 use crate::store::Change;
 use api::{ClusterId, HostRole, Inventory};
 use kernel::order;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// A host that does not do for one of these operators is not made a master.
+const MASTERS_OPERATORS: [&str; 4] = ["lso", "odf", "cnv", "lvm"];
 
 /// Suggests a role for every host of the cluster without one, once all hosts have sent their inventory.
 pub(crate) fn suggest(requirements: &Requirements, change: &mut Change, cluster: &ClusterRecord) {
@@ -50,7 +55,18 @@ fn plan(requirements: &Requirements, cluster: &ClusterRecord, hosts: &[Arc<HostR
             continue;
         }
         let others = |role| roles.iter().enumerate().filter(|(other, own)| *other != index && **own == role).count();
-        let fits = |role| enough(inventories[index], requirements.role_needs(version, role, single_node));
+        let fits = |role| {
+            // With this host in that role.
+            let given = hosts.iter().zip(&roles).enumerate().map(|(other, (host, effective))| {
+                if other == index { (role, role) } else { (host.host.role, *effective) }
+            });
+            let situation = Situation { cluster, roles: Roles::count(given) };
+            let machine = Machine::of(&hosts[index]).in_role(role);
+            let operators = operators::total(&situation, &machine);
+            let needs = requirements.role_needs(version, role, single_node).with(operators);
+            enough(inventories[index], needs)
+                && (role != HostRole::Master || host_check::fits(&MASTERS_OPERATORS, &situation, &machine))
+        };
         roles[index] = if cluster.day2() {
             HostRole::Worker
         } else if others(HostRole::Master) < wanted && fits(HostRole::Master) {

@@ -469,6 +469,41 @@ fn settings_become_manifests_of_the_control_plane() {
 }
 
 #[test]
+fn operators_become_manifests_of_the_control_plane() {
+    const FILES: [&str; 6] = ["ns", "operator_group", "subscription", "prometheus-rolebinding", "prometheus-role", ""];
+    let world = World::new(3, 3);
+    let cluster = format!("{API}/v2/clusters/{}", world.cluster.id);
+    let chosen = json!({"olm_operators": [{"name": "lso"}]});
+    let changed = world.running.json("PATCH", &format!("/v2/clusters/{}", world.cluster.id), &chosen);
+    assert_eq!(changed.status, 201, "{:?}", changed.document());
+    let all = world.running.get(&format!("{cluster}/manifests?include_system_generated=true")).document();
+    let named = |end: &&str| match *end {
+        "" => "olm_operator_manifests.yaml".to_owned(),
+        end => format!("50_openshift-lso_{end}.yaml"),
+    };
+    let names: Vec<String> = FILES.iter().map(named).collect();
+    let shown: Vec<&str> = all.as_array().unwrap().iter().map(|one| one["file_name"].as_str().unwrap()).collect();
+    assert_eq!(shown, names);
+    world.install();
+    world.request(world.hosts[0]);
+    let config = world.file("files?file_name=bootstrap.ign").document();
+    let files = config["storage"]["files"].as_array().unwrap();
+    for name in &names {
+        let path = format!("/opt/openshift/openshift/{name}");
+        assert!(files.iter().any(|file| file["path"] == path.as_str()), "{path}");
+    }
+    let custom = || world.file("files?file_name=custom_manifests.json").document();
+    let made = custom();
+    assert_eq!((&made[0]["Name"], made.as_array().unwrap().len()), (&json!("lso"), 1));
+    let content = base64::engine::general_purpose::STANDARD.decode(made[0]["Content"].as_str().unwrap()).unwrap();
+    assert!(String::from_utf8(content).unwrap().contains("kind: LocalVolumeSet"));
+    // What the directory has for the operator wins.
+    let given = json!([{"Name": "lso", "Content": ""}]);
+    fs::write(world.files.path().join("custom_manifests.json"), given.to_string()).unwrap();
+    assert_eq!(custom(), given);
+}
+
+#[test]
 fn the_install_configuration_is_a_file_of_the_cluster() {
     let world = World::new(3, 3);
     let path = format!("{API}/v2/clusters/{}/install-config", world.cluster.id);

@@ -10,43 +10,7 @@ pub mod requirements;
 pub(crate) mod turned;
 
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
-};
-
-/// Operators that a cluster may have; none of them is installed by this service, so no host needs anything for one.
-pub(crate) const OPERATORS: [&str; 29] = [
-    "amd-gpu",
-    "authorino",
-    "cluster-observability",
-    "cnv",
-    "fence-agents-remediation",
-    "kmm",
-    "kube-descheduler",
-    "loki",
-    "lso",
-    "lvm",
-    "mce",
-    "metallb",
-    "mtv",
-    "nmstate",
-    "node-feature-discovery",
-    "node-healthcheck",
-    "node-maintenance",
-    "numa-resources",
-    "nvidia-gpu",
-    "oadp",
-    "odf",
-    "openshift-ai",
-    "openshift-logging",
-    "osc",
-    "pipelines",
-    "self-node-remediation",
-    "serverless",
-    "servicemesh",
-    "ocs",
-];
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of a check. Pending means that a fact is missing; it does not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +64,9 @@ pub(crate) fn verdict(holds: bool, success: impl Into<String>, failure: impl FnO
     if holds { (Status::Success, success.into()) } else { (Status::Failure, failure()) }
 }
 
+/// Category of the checks of operators.
+pub(crate) const OPERATORS_CATEGORY: &str = "operators";
+
 #[derive(Serialize)]
 struct Shown<'a> {
     id: &'a str,
@@ -107,19 +74,11 @@ struct Shown<'a> {
     message: &'a str,
 }
 
-/// For operators that were not requested, shown for every host and cluster.
-static OPERATOR_FINDINGS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    // The old name of one is not shown.
-    let shown = OPERATORS.iter().filter(|operator| **operator != "ocs");
-    let finding = |operator: &&str| {
-        let name = if *operator == "numa-resources" { "numaresources" } else { operator };
-        (format!("{operator}-requirements-satisfied"), format!("{name} is disabled"))
-    };
-    shown.map(finding).collect()
-});
+/// An old name of an operator's check: it can be ignored, and is never made.
+pub(crate) const FORMER_CHECK: &str = "ocs-requirements-satisfied";
 
-/// Findings by category, as the published JSON text; with those of operators if wanted.
-pub(crate) fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>, with_operators: bool) -> String {
+/// Findings by category, as the published JSON text.
+pub(crate) fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Finding)>) -> String {
     let mut by_category: BTreeMap<&str, Vec<Shown>> = BTreeMap::new();
     for (category, finding) in findings {
         by_category.entry(category).or_default().push(Shown {
@@ -127,12 +86,6 @@ pub(crate) fn to_json<'a>(findings: impl Iterator<Item = (&'static str, &'a Find
             status: finding.status,
             message: &finding.message,
         });
-    }
-    if with_operators {
-        by_category.insert(
-            "operators",
-            OPERATOR_FINDINGS.iter().map(|(id, message)| Shown { id, status: Status::Success, message }).collect(),
-        );
     }
     serde_json::to_string(&by_category).unwrap_or_default()
 }

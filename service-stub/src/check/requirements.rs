@@ -1,5 +1,6 @@
 //! What hardware a role needs (docs/compatibility.md#hardware-requirements): the default table, a file that replaces it, and the lookup.
 
+use crate::operators::Amount;
 use api::{HostRole, Inventory};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,6 +34,16 @@ impl RoleNeeds {
     pub(crate) fn least_mib(&self, method: &str) -> u64 {
         let further = if method == "meminfo" { self.ram_mib / 50 } else { 0 };
         self.ram_mib.saturating_sub(MEMORY_TOLERANCE_MIB.saturating_add(further))
+    }
+
+    /// With so much more for operators.
+    pub(crate) fn with(self, operators: Amount) -> Self {
+        let Amount { cpu_cores, ram_mib } = operators;
+        Self {
+            cpu_cores: self.cpu_cores.saturating_add(cpu_cores),
+            ram_mib: self.ram_mib.saturating_add(ram_mib),
+            ..self
+        }
     }
 
     /// `cluster-host-requirements-details`; what has no limit is left out.

@@ -66,7 +66,7 @@ mod tests {
         ];
         for (before, now, expected) in rows {
             let finding = |status| Finding { id: "connected", status, message: String::new() };
-            let text = super::super::to_json([("network", &finding(before))].into_iter(), true);
+            let text = super::super::to_json([("network", &finding(before))].into_iter());
             let now = finding(now);
             let found = turned(&text, std::iter::once(&now));
             assert_eq!(found.first().map(|(turn, _)| *turn), expected, "{before:?} to {:?}", now.status);

@@ -22,6 +22,11 @@ impl Generated {
         Self { folder: FOLDER, file: file.into(), content }
     }
 
+    /// One whose content is a text already.
+    pub(super) fn text(file: String, content: String) -> Self {
+        Self { folder: FOLDER, file, content }
+    }
+
     /// A `MachineConfig` in a file of its name.
     pub(super) fn machine_config(name: &str, role: &str, config: Value) -> Self {
         Self::new(format!("{name}.yaml"), &machine_config(name, role, config))

@@ -20,6 +20,7 @@ pub(crate) use scheduler::{are_masters_forced_schedulable, object as scheduler};
 pub(crate) use stored::{of_cluster, store};
 
 use crate::model::{ClusterRecord, HostRecord, Model};
+use crate::operators;
 use crate::settings::Settings;
 use api::HostRole;
 use options::ManifestOptions;
@@ -45,6 +46,8 @@ fn generate(
     let roles = roles(hosts);
     let mut all = chrony::manifests(cluster, hosts, model, roles);
     all.extend(options.single_node_dnsmasq.then(|| dnsmasq::manifest(cluster, hosts)).flatten());
+    let operators = operators::manifests(cluster, hosts).openshift.into_iter();
+    all.extend(operators.map(|own| Generated::text(own.file, own.content)));
     all.extend(telemeter::manifest(service_url));
     all.extend(scheduler::patch(cluster, hosts));
     all.extend(encryption::manifests(cluster, roles, options.cipher()));

@@ -1,12 +1,14 @@
 //! Manifests users add to a cluster, and those that the service generates.
 
 use super::models;
+use crate::cluster_files::ClusterFiles;
 use crate::events::{self, kinds};
 use crate::generated_manifests;
 use crate::http::body::{BodyShape, form, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal, call::shortened};
 use crate::manifest_files::{self, FOLDERS, Form, MAX_BYTES, MAX_FILES, Name};
 use crate::model::ClusterRecord;
+use crate::operators;
 use crate::service::Service;
 use crate::store::room;
 use api::ClusterId;
@@ -319,39 +321,46 @@ pub(crate) enum Files {
     Generated,
 }
 
-/// `custom_manifests.json`, which the cluster's controller applies: the operator's list, if any, followed by the users' manifests that are
-/// not in the cluster's files.
+/// `custom_manifests.json`, which the cluster's controller applies: the list of who operates the service, if any, what the cluster's
+/// operators need besides, and the users' manifests that are not in the cluster's files.
 pub(crate) fn custom_manifests(
     service: &Service,
     cluster: &ClusterRecord,
     content: Option<Vec<u8>>,
     files: Files,
 ) -> Result<Option<Vec<u8>>, Refusal> {
-    if files == Files::Generated {
-        return Ok(content);
-    }
-    let scheduler = generated_manifests::scheduler(cluster).filter(|_| !bootstrap_has_scheduler(service));
-    let mut users = manifest_files::read_all(service.store.directory(), cluster.cluster.id).map_err(failed)?;
+    let id = cluster.cluster.id;
+    let operators = operators::manifests(cluster, &service.store.model().hosts_of_cluster(id)).custom;
+    let later = files == Files::ReadyMade;
+    let scheduler = generated_manifests::scheduler(cluster).filter(|_| later && !bootstrap_has_scheduler(service, cluster));
+    let mut users = match later {
+        true => manifest_files::read_all(service.store.directory(), id).map_err(failed)?,
+        false => Vec::new(),
+    };
     // Patches are not objects.
     users.retain(|(name, _)| !name.is_patch());
-    if users.is_empty() && scheduler.is_none() {
+    if users.is_empty() && scheduler.is_none() && operators.is_empty() {
         return Ok(content);
     }
     let mut list: Vec<Value> = match content {
         Some(content) => serde_json::from_slice(&content).map_err(|error| Refusal::internal(&error))?,
         None => Vec::new(),
     };
+    let given = |name: &str| list.iter().any(|own| own["Name"] == name);
+    let operators: Vec<_> = operators.into_iter().filter(|own| !given(&own.name)).collect();
     let row = |name: &str, content: &[u8]| {
         let content = base64::engine::general_purpose::STANDARD.encode(content);
         json!({"Name": name, "Content": content})
     };
+    list.extend(operators.iter().map(|own| row(&own.name, own.content.as_bytes())));
     list.extend(scheduler.map(|manifest| row(&manifest.file, manifest.content.as_bytes())));
     list.extend(users.iter().map(|(name, content)| row(&name.file, content)));
     Ok(Some(Value::Array(list).to_string().into_bytes()))
 }
 
-fn bootstrap_has_scheduler(service: &Service) -> bool {
-    let config = service.settings.cluster_files.as_ref().and_then(|files| files.read("bootstrap.ign").ok().flatten());
+fn bootstrap_has_scheduler(service: &Service, cluster: &ClusterRecord) -> bool {
+    let files = ClusterFiles::of_cluster(service, cluster);
+    let config = files.and_then(|files| files.read("bootstrap.ign").ok().flatten());
     config.is_some_and(|config| generated_manifests::has_scheduler(&config))
 }
 

@@ -65,6 +65,9 @@ pub(crate) fn choose(
     let version = record.cluster.openshift_version.clone();
     let target = Target { version: &version, architecture, single_node: record.single_node() };
     let chosen = operators::select(target, &operators, &bundles).map_err(Refusal::invalid)?;
+    if let Some(what) = operators::not_carried(target, &chosen) {
+        return Err(Refusal::not_implemented(what));
+    }
     record.course.set_olm_operators(chosen);
     Ok(())
 }

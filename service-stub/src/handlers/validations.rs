@@ -5,6 +5,7 @@ use crate::find::{find_cluster, find_host};
 use crate::http::body::{BodyShape, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord, HostTexts, IgnoredValidations};
+use crate::operators::{self, Roles, Situation};
 use crate::pass;
 use crate::service::Service;
 use api::HostRole;
@@ -117,15 +118,19 @@ pub(crate) fn parse_ignored(ids: &[String]) -> Result<IgnoredValidations, String
     Ok(ignored)
 }
 
-/// GET …/preflight-requirements: hardware needed per role. Operators, which would need more, are not installed here.
+/// GET …/preflight-requirements: hardware needed per role, and what each operator would need besides.
 pub(crate) fn preflight(service: &Service, call: &Call) -> Result<Answer, Refusal> {
-    let record = find_cluster(&service.store.model(), call.cluster_id()?)?;
+    let model = service.store.model();
+    let record = find_cluster(&model, call.cluster_id()?)?;
     let of = |role| {
         let needs =
             service.settings.requirements.role_needs(&record.cluster.openshift_version, role, record.single_node());
         json!({"quantitative": needs.document()})
     };
-    let document = json!({"ocp": {"master": of(HostRole::Master), "worker": of(HostRole::Worker)}, "operators": []});
+    let roles = Roles::of(&model.hosts_of_cluster(record.cluster.id));
+    let operators = operators::preflight(&Situation { cluster: &record, roles });
+    let document =
+        json!({"ocp": {"master": of(HostRole::Master), "worker": of(HostRole::Worker)}, "operators": operators});
     Ok(Answer::json(StatusCode::OK, &document))
 }
 

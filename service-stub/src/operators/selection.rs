@@ -151,6 +151,13 @@ fn check(target: Target, chosen: &[course::Operator]) -> Result<(), SelectionErr
     Err(SelectionError::Architecture { titles: titles.join(", "), architecture: target.architecture.to_owned() })
 }
 
+/// What of the chosen operators this service can't install.
+pub(crate) fn not_carried(target: Target, chosen: &[course::Operator]) -> Option<&'static str> {
+    // It had another name then.
+    let storage = chosen.iter().any(|operator| operator.name == "odf") && older(target.version, "4.9.0");
+    storage.then_some("the operator odf before OpenShift 4.9")
+}
+
 /// The bundles that a cluster's operators came in.
 pub(crate) fn chosen_bundles<'a>(operators: impl Iterator<Item = &'a course::Operator>) -> Vec<BundleChoice> {
     let mut chosen: Vec<BundleChoice> = Vec::new();

@@ -3,7 +3,10 @@ use super::table::Membership;
 use super::*;
 use crate::course;
 use crate::features::{Architecture, Feature, Query};
-use serde_json::json;
+use crate::model::{ClusterRecord, HostKey, HostRecord};
+use crate::state::ClusterState;
+use api::{Cluster, HostId, HostRole, InfraEnvId, Secret, Timestamp};
+use serde_json::{Value, json};
 
 const TARGET: Target = Target { version: "4.22.9", architecture: "x86_64", single_node: false };
 
@@ -110,4 +113,160 @@ fn bundles_are_shown_where_all_their_operators_work() {
     assert_eq!(large.optional_operators, Some(vec!["amd-gpu", "nvidia-gpu"]));
     let members = OPERATORS.iter().filter(|operator| operator.membership == Membership::Always("virtualization"));
     assert_eq!(bundle("virtualization", false).unwrap().operators.len(), members.count());
+}
+
+/// A cluster with these operators and no others.
+pub(super) fn cluster(version: &str, masters: u32, operators: &[&str]) -> ClusterRecord {
+    let cluster = Cluster { openshift_version: version.into(), control_plane_count: masters, ..Cluster::default() };
+    let mut record = ClusterRecord::new(ClusterState::Insufficient, cluster, Secret::default());
+    let target = Target { version, architecture: "x86_64", single_node: masters == 1 };
+    let chosen: Vec<OperatorChoice> =
+        operators.iter().map(|name| serde_json::from_value(json!({"name": name})).unwrap()).collect();
+    let mut chosen = select(target, &chosen, &[]).unwrap();
+    chosen.retain(|own| operators.contains(&own.name.as_str()));
+    record.course.set_olm_operators(chosen);
+    record
+}
+
+/// A host that is installed to its first disk; the disks' sizes are in GB.
+pub(super) fn host(role: HostRole, disks: &[u64]) -> HostRecord {
+    let key = HostKey { infra_env: InfraEnvId::default(), host: HostId(uuid::Uuid::from_u128(1)) };
+    let mut record = HostRecord::new(key, None, Timestamp::ZERO);
+    record.host.role = role;
+    record.host.installation_disk_id = "/dev/sd0".into();
+    let disk = |(number, gb): (usize, &u64)| {
+        json!({"name": format!("sd{number}"), "id": format!("/dev/sd{number}"),
+        "drive_type": if number % 2 == 0 { "SSD" } else { "HDD" }, "size_bytes": gb * 1_000_000_000})
+    };
+    let disks: Vec<Value> = disks.iter().enumerate().map(disk).collect();
+    let gpus = json!([{"vendor_id": "10de", "device_id": "1eb8"}, {"vendor_id": "10de", "device_id": "ffff"}]);
+    let nics = json!([{"name": "eth0", "vendor": "0x8086", "product": "0x158B"}, {"name": "eth1", "vendor": "0x1af4"}]);
+    record.set_inventory(json!({"disks": disks, "gpus": gpus, "interfaces": nics}).to_string());
+    record
+}
+
+const MASTERS: [HostRole; 3] = [HostRole::Master; 3];
+const WORKERS: [HostRole; 6] =
+    [HostRole::Master, HostRole::Master, HostRole::Master, HostRole::Worker, HostRole::Worker, HostRole::Worker];
+
+#[test]
+fn an_operator_takes_more_of_some_hosts() {
+    use HostRole::{Arbiter, AutoAssign, Master, Worker};
+    let one = [Master];
+    let with_arbiter = [Master, Master, Arbiter];
+    let unassigned = [AutoAssign; 3];
+    let rows: &[(&str, &str, &[HostRole], HostRole, (u64, u64))] = &[
+        ("lso", "4.22.9", &MASTERS, Master, (0, 0)),
+        ("metallb", "4.22.9", &MASTERS, Master, (0, 0)),
+        ("mtv", "4.22.9", &MASTERS, Master, (1, 1024)),
+        ("mtv", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("osc", "4.22.9", &WORKERS, Worker, (1, 1024)),
+        ("mce", "4.22.9", &MASTERS, Master, (4, 16384)),
+        ("mce", "4.22.9", &one, Master, (8, 32768)),
+        ("mce", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("openshift-ai", "4.22.9", &WORKERS, Master, (0, 0)),
+        ("openshift-ai", "4.22.9", &WORKERS, Worker, (8, 32768)),
+        ("openshift-ai", "4.22.9", &unassigned, AutoAssign, (0, 0)),
+        // Two devices that a virtual machine may be given.
+        ("cnv", "4.22.9", &MASTERS, Master, (4, 150)),
+        ("cnv", "4.22.9", &WORKERS, Worker, (2, 360 + 2048)),
+        ("cnv", "4.22.9", &unassigned, AutoAssign, (2, 360 + 2048)),
+        ("cnv", "4.22.9", &one, Master, (6, 510 + 2048)),
+        ("cnv", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("lvm", "4.12.3", &one, Master, (1, 1200)),
+        ("lvm", "4.15.0", &MASTERS, Master, (1, 400)),
+        ("lvm", "4.16.0", &WORKERS, Worker, (1, 100)),
+        ("lvm", "4.22.9", &WORKERS, Master, (0, 0)),
+        ("lvm", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        // Two disks besides the one it is installed to, one of them too small.
+        ("odf", "4.22.9", &MASTERS, Master, (6 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &unassigned, AutoAssign, (6 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &with_arbiter, Arbiter, (6 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &WORKERS, Master, (0, 0)),
+        ("odf", "4.22.9", &WORKERS, Worker, (8 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &WORKERS[..4], Worker, (0, 0)),
+    ];
+    for (name, version, roles, role, expected) in rows {
+        let masters = if roles.len() == 1 { 1 } else { 3 };
+        let cluster = cluster(version, masters, &[name]);
+        let situation = Situation { cluster: &cluster, roles: Roles::count(roles.iter().map(|role| (*role, *role))) };
+        let record = host(*role, &[120, 25, 24]);
+        let found = total(&situation, &Machine::of(&record));
+        assert_eq!((found.cpu_cores, found.ram_mib), *expected, "{name} {version} {role} of {roles:?}");
+    }
+}
+
+#[test]
+fn a_compact_storage_host_counts_with_one_disk_before_any_is_seen() {
+    let cluster = cluster("4.22.9", 3, &["odf", "mtv"]);
+    let situation = Situation { cluster: &cluster, roles: Roles::count(MASTERS.iter().map(|role| (*role, *role))) };
+    let record = host(HostRole::Master, &[120]);
+    assert_eq!(total(&situation, &Machine::of(&record)), Amount::new(6 + 2 + 1, ((19 + 5) << 10) + 1024));
+    let mut day2 = cluster.clone();
+    day2.cluster.kind = crate::model::DAY2_CLUSTER.into();
+    assert_eq!(total(&Situation { cluster: &day2, ..situation }, &Machine::of(&record)), Amount::NONE);
+}
+
+#[test]
+fn requirements_are_told_of_every_operator() {
+    let told = |version: &str, masters: u32| {
+        let cluster = cluster(version, masters, &[]);
+        preflight(&Situation { cluster: &cluster, roles: Roles::default() })
+    };
+    let all = told("4.22.9", 3);
+    let names: Vec<&str> = all.iter().map(|one| one["operator_name"].as_str().unwrap()).collect();
+    assert_eq!(names, OPERATORS.iter().map(|operator| operator.name).collect::<Vec<_>>());
+    let of = |all: &[Value], name: &str| all.iter().find(|one| one["operator_name"] == name).unwrap().clone();
+    let nothing = json!({"quantitative": {}});
+    assert_eq!(
+        of(&all, "lso"),
+        json!({"operator_name": "lso", "dependencies": [], "requirements": {"master": nothing, "worker": nothing}})
+    );
+    let mtv = json!({"quantitative": {"cpu_cores": 1, "ram_mib": 1024},
+        "qualitative": ["1024 MiB of additional RAM", "1 additional CPUs"]});
+    assert_eq!(
+        of(&all, "mtv"),
+        json!({"operator_name": "mtv", "dependencies": ["cnv"], "requirements": {"master": mtv, "worker": mtv}})
+    );
+    let needs = |all: &[Value], name: &str, role: &str| of(all, name)["requirements"][role].clone();
+    assert_eq!(needs(&all, "odf", "master")["quantitative"], json!({"cpu_cores": 6, "ram_mib": 19456}));
+    assert_eq!(needs(&all, "odf", "worker")["qualitative"][1], "5 GiB of additional RAM for each non-boot disk");
+    assert_eq!(needs(&all, "lvm", "worker")["quantitative"], json!({"cpu_cores": 1, "ram_mib": 100}));
+    assert_eq!(needs(&all, "mce", "master"), json!({"quantitative": {"cpu_cores": 4, "ram_mib": 16384}}));
+    assert_eq!(needs(&all, "openshift-ai", "master"), nothing);
+    assert_eq!(needs(&all, "cnv", "master")["quantitative"], json!({"cpu_cores": 4, "ram_mib": 150}));
+    let alone = told("4.11.9", 1);
+    assert_eq!(needs(&alone, "cnv", "master")["quantitative"], json!({"cpu_cores": 6, "ram_mib": 510}));
+    assert_eq!(needs(&alone, "cnv", "master")["qualitative"][3], "Additional disk with 50 Gi");
+    assert_eq!(of(&alone, "openshift-ai")["dependencies"], json!(["lvm"]));
+}
+
+#[test]
+fn storage_is_on_one_kind_of_hosts() {
+    use HostRole::{Arbiter, AutoAssign, Master, Worker};
+    let cluster = cluster("4.22.9", 3, &["odf"]);
+    let rows: &[(&[HostRole], StorageMode)] = &[
+        (&[], StorageMode::Unknown),
+        (&[Master; 3], StorageMode::Compact),
+        (&[AutoAssign; 3], StorageMode::Compact),
+        (&[Master, AutoAssign, AutoAssign], StorageMode::Compact),
+        (&[Master, Master, Arbiter], StorageMode::Compact),
+        (&[Master; 5], StorageMode::Compact),
+        (&[Master, Master, Master, AutoAssign], StorageMode::Unknown),
+        (&[Master, Master, Master, Worker], StorageMode::Unknown),
+        (&WORKERS, StorageMode::Standard),
+        (&[Master, Master, Arbiter, Worker, Worker, Worker], StorageMode::Standard),
+        (&[Master, Master, Worker, Worker, Worker], StorageMode::Unknown),
+    ];
+    for (roles, mode) in rows {
+        let situation = Situation { cluster: &cluster, roles: Roles::count(roles.iter().map(|role| (*role, *role))) };
+        assert_eq!(situation.storage_mode(), *mode, "{roles:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_installed_is_named() {
+    let chosen = choose(Target { version: "4.8.1", ..TARGET }, &["odf"]).unwrap();
+    let what = |version| not_carried(Target { version, ..TARGET }, &chosen);
+    assert_eq!((what("4.8.1"), what("4.9.0")), (Some("the operator odf before OpenShift 4.9"), None));
 }

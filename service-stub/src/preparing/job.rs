@@ -44,21 +44,20 @@ pub(super) fn of_cluster(
 /// The service's own, then the user's.
 fn manifests(service: &Service, model: &Model, record: &ClusterRecord) -> Result<Vec<Manifest>, String> {
     let id = record.cluster.id;
-    let generated = generated_manifests::machine_configs(record, &model.hosts_of_cluster(id)).into_iter();
+    let state = service.store.directory();
+    let unreadable = |error: std::io::Error| format!("cannot read the manifests of cluster {id}: {error}");
+    let folder = |name: &str| if name == Folder::Openshift.as_str() { Folder::Openshift } else { Folder::Manifests };
+    let generated = generated_manifests::of_cluster(service, model, record).map_err(unreadable)?.into_iter();
     let mut all: Vec<Manifest> = generated
         .map(|manifest| Manifest {
-            folder: Folder::Openshift,
+            folder: folder(manifest.folder),
             file: manifest.file,
             content: manifest.content.into_bytes(),
             source: Source::System,
         })
         .collect();
-    let state = service.store.directory();
-    let unreadable = |error: std::io::Error| format!("cannot read the manifests of cluster {id}: {error}");
-    for name in manifest_files::list(state, id).map_err(unreadable)? {
-        let Some(content) = manifest_files::read(state, id, &name).map_err(unreadable)? else { continue };
-        let folder = if name.folder == Folder::Openshift.as_str() { Folder::Openshift } else { Folder::Manifests };
-        all.push(Manifest { folder, file: name.file, content, source: Source::User });
+    for (name, content) in manifest_files::read_all(state, id).map_err(unreadable)? {
+        all.push(Manifest { folder: folder(name.folder), file: name.file, content, source: Source::User });
     }
     Ok(all)
 }

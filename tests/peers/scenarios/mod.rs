@@ -9,6 +9,7 @@ mod ignition_disks;
 mod install_config;
 mod logs;
 mod manifests;
+mod operators;
 mod pace;
 mod registration;
 mod secured;

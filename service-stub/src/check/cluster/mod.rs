@@ -1,12 +1,13 @@
 //! Checks of a cluster (docs/compatibility.md#cluster-validations).
 
 mod networks;
+mod operators;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use networks::{DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, NETWORK_TYPES, is_free};
 
-use super::{Finding, OPERATORS, Verdict, Waived, to_json, verdict};
+use super::{FORMER_CHECK, Finding, OPERATORS_CATEGORY, Verdict, Waived, to_json, verdict};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::state::{ClusterChecks, HostState};
@@ -79,8 +80,9 @@ const CHECKS: &[Check] = &[
 
 /// Names of all checks of a cluster, those of operators included.
 pub(crate) fn ids() -> impl Iterator<Item = String> {
-    let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
-    CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
+    let operators = crate::operators::OPERATORS.iter().map(|operator| operator.check);
+    let operators = operators.chain([operators::MODELS_GPU, FORMER_CHECK]);
+    CHECKS.iter().map(|check| check.id).chain(operators).map(str::to_owned)
 }
 
 /// All findings about one cluster.
@@ -98,7 +100,7 @@ impl Findings {
 
     /// The published JSON text.
     pub(crate) fn to_json(&self) -> String {
-        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), true)
+        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)))
     }
 
     /// What the cluster's state depends on.
@@ -122,7 +124,12 @@ pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
         let (status, message) = waived.verdict(check.id).unwrap_or_else(|| (check.run)(context));
         (check.category, check.gate, Finding { id: check.id, status, message })
     };
-    Findings { all: CHECKS.iter().map(run).collect(), waived }
+    let of_operator = |(id, verdict): (&'static str, Verdict)| {
+        let (status, message) = waived.verdict(id).unwrap_or(verdict);
+        (OPERATORS_CATEGORY, Gate::Ready, Finding { id, status, message })
+    };
+    let of_operators = operators::all(context).into_iter().map(of_operator);
+    Findings { all: CHECKS.iter().map(run).chain(of_operators).collect(), waived }
 }
 
 fn pull_secret_set(context: &Context) -> Verdict {

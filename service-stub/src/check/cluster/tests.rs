@@ -5,6 +5,8 @@ use crate::model::HostKey;
 use api::{Cluster, ClusterNetwork, HostId, InfraEnvId, MachineNetwork, Platform, Secret, Timestamp};
 use serde_json::{Value, json};
 
+mod operators;
+
 /// A cluster of three, with nothing wrong.
 struct Setup {
     record: ClusterRecord,

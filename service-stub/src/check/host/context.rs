@@ -7,6 +7,7 @@ use crate::check::{
 };
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Presence};
 use crate::net::Cidr;
+use crate::operators::{self, Machine, Roles, Situation};
 use api::{HostId, HostRole, Inventory, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) group_minimum: usize,
     /// Hosts in the cluster.
     pub(crate) hosts: usize,
+    /// How many of them have each role.
+    pub(crate) roles: Roles,
     /// This service brings up its control plane, or has done so.
     pub(crate) with_control_plane: bool,
     /// Addresses for which two machines answer, with their hardware addresses.
@@ -75,10 +78,17 @@ impl<'a> Context<'a> {
         self.cluster.is_some_and(ClusterRecord::user_balanced)
     }
 
-    /// The requirements of the host's role.
+    /// The cluster as operators see it.
+    pub(super) fn situation(&self) -> Option<Situation<'a>> {
+        Some(Situation { cluster: self.cluster?, roles: self.shared.roles })
+    }
+
+    /// The requirements of the host's role, with what the cluster's operators take.
     pub(super) fn needs(&self) -> RoleNeeds {
         let (role, single_node) = (self.record.effective_role(), self.single_node());
-        self.requirements.machine_needs(self.version(), role, single_node, self.inventory())
+        let needs = self.requirements.machine_needs(self.version(), role, single_node, self.inventory());
+        let machine = Machine::of(self.record);
+        self.situation().map_or(needs, |situation| needs.with(operators::total(&situation, &machine)))
     }
 }
 

@@ -5,6 +5,7 @@ mod domains;
 mod encryption;
 mod hardware;
 mod network;
+mod operators;
 mod peers;
 #[cfg(test)]
 mod tests;
@@ -12,8 +13,9 @@ mod tests;
 pub(crate) use context::{Context, Shared};
 pub(crate) use hardware::valid_hostname;
 pub(crate) use network::connected;
+pub(crate) use operators::fits;
 
-use super::{Finding, OPERATORS, Status, Verdict, Waived, to_json};
+use super::{FORMER_CHECK, Finding, OPERATORS_CATEGORY, Status, Verdict, Waived, to_json};
 use crate::state::{HostChecks, InventoryState, Outcome};
 use api::HostStage;
 
@@ -108,15 +110,14 @@ const CHECKS: &[Check] = &[
 
 /// Names of all checks of a host, those of operators included.
 pub(crate) fn ids() -> impl Iterator<Item = String> {
-    let operators = OPERATORS.iter().map(|operator| format!("{operator}-requirements-satisfied"));
-    CHECKS.iter().map(|check| check.id.to_owned()).chain(operators)
+    let operators = crate::operators::OPERATORS.iter().map(|operator| operator.check);
+    CHECKS.iter().map(|check| check.id).chain(operators).chain([FORMER_CHECK]).map(str::to_owned)
 }
 
 /// All findings about one host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     all: Vec<(&'static str, Gate, Finding)>,
-    with_operators: bool,
     waived: Waived,
 }
 
@@ -128,7 +129,7 @@ impl Findings {
 
     /// The published JSON text.
     pub(crate) fn to_json(&self) -> String {
-        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)), self.with_operators)
+        to_json(self.all.iter().map(|(category, _, finding)| (*category, finding)))
     }
 
     /// What the host's state depends on.
@@ -184,8 +185,12 @@ pub(crate) fn run(context: &Context, waived: Waived) -> Findings {
         let (status, message) = waived.verdict(check.id).or_else(|| (check.run)(context))?;
         Some((check.category, check.gate, Finding { id: check.id, status, message }))
     };
-    let all = CHECKS.iter().filter(applies).filter_map(run).collect();
-    Findings { all, with_operators: context.cluster.is_some(), waived }
+    let of_operator = |(id, verdict): (&'static str, Verdict)| {
+        let (status, message) = waived.verdict(id).unwrap_or(verdict);
+        (OPERATORS_CATEGORY, Gate::Role, Finding { id, status, message })
+    };
+    let all = CHECKS.iter().filter(applies).filter_map(run).chain(operators::all(context).map(of_operator)).collect();
+    Findings { all, waived }
 }
 
 /// Checks that a host can't answer after its reboot.

@@ -12,6 +12,8 @@ use api::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+mod operators;
+
 const NOW: i64 = 1_800_000_000;
 
 /// A host of a cluster of three, with nothing wrong.
