@@ -5,9 +5,9 @@ use crate::auth::{self, Auth, keys::SigningKey};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
 use crate::disconnected;
-use crate::generated_manifests::options::ManifestOptions;
 use crate::disk_images::DiskImage;
 use crate::events::limits::EventLimits;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::handlers::validations;
 use crate::http::hosts::Hosts;
 use crate::http::limits::Limits;
@@ -30,7 +30,6 @@ use crate::store::{self, Store, StoreError};
 use crate::{logs, media_probe, server};
 use anyhow::{Context, bail};
 use kernel::supervise::{Supervised, supervise};
-use netcheck::image::registries::Registries;
 use std::{
     io::Write,
     net::SocketAddr,
@@ -401,7 +400,6 @@ impl Serve {
             None => Requirements::default(),
         };
         let cluster_files = self.cluster_files.as_deref().map(GivenFiles::open).transpose()?;
-        let generation = self.generation.read();
         let (isos, listed) = IsoArgument::split(self.isos);
         let mut catalogue = self.releases.read()?;
         if !listed.is_empty() {
@@ -417,6 +415,7 @@ impl Serve {
         }
         let release_sources = self.releases.sources()?;
         let mirror = self.registries.mirror()?.map(Arc::new);
+        let cluster_ca_pem = self.registries.cluster_ca_pem()?;
         let (limits, bad) = FinalizingLimits::from_environment(|name| std::env::var(name).ok());
         for name in bad {
             tracing::warn!("{name} is not a duration such as 90m or 1h30m: the usual limit stays");
@@ -424,13 +423,8 @@ impl Serve {
         let finalizing = FinalizingLimits::new(limits.into_iter().chain(self.finalizing_timeouts));
         let disconnected_ignition = self.disconnected_ignition.as_deref().map(disconnected::read).transpose()?;
         // Release images come from the registries that podman uses on this machine.
-        let registry = match cluster_files.is_some() || generation.is_some() {
-            true => {
-                let registries = Registries::load(self.registries.path(), false)?;
-                Some(Arc::new(netcheck::image::ImageOptions { registries, ..netcheck::image::ImageOptions::default() }))
-            }
-            false => None,
-        };
+        let has_control_plane = cluster_files.is_some() || self.generation.generate;
+        let registry = has_control_plane.then(|| self.registries.image_options().map(Arc::new)).transpose()?;
         let given = isos.iter().map(|path| ("--iso", path.as_path()));
         let listed = os_images.iter().filter_map(OsImage::path).map(|path| ("OS image", path));
         for (what, path) in given.chain(listed) {
@@ -474,6 +468,8 @@ impl Serve {
         };
         let store = open(&state_dir, self.secrets_key.as_deref())?;
         preparing::clean(&state_dir);
+        let options = registry.as_deref().cloned().unwrap_or_default();
+        let generation = self.generation.open(&state_dir, options)?;
         logs::clean(&state_dir).context("cannot clean up unfinished uploads")?;
         let disabled_validations = validations::parse_ignored(&self.disable_validations)
             .map_err(|why| anyhow::anyhow!("--disable-validations: {why}"))?;
@@ -540,6 +536,7 @@ impl Serve {
                 steps: self.steps,
                 retention: self.remove_inactive_after,
                 mirror,
+                cluster_ca_pem,
                 insecure_policy: self.registries.insecure_policy,
                 allowed_origins: self.allowed_origins,
                 event_limits: self.event_rate_limits.unwrap_or_default(),

@@ -193,7 +193,6 @@ pub(crate) enum BootstrapError {
 
 /// The address that the bootstrap host's kubelet is to use: in the first of the machine networks, or the one that was chosen. Without a
 /// choice, none is prescribed.
-#[cfg_attr(not(test), expect(dead_code, reason = "what prepares an installation asks for it"))]
 pub(crate) fn bootstrap_address(
     cluster: &ClusterRecord,
     hosts: &[Arc<HostRecord>],

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use ignition::discovery::assisted::Mirror;
+use netcheck::image::{ImageOptions, registries::Registries};
 use std::{
     fs::File,
     io::{self, Read},
@@ -10,6 +11,8 @@ use std::{
 
 /// Where registries and their mirrors are named.
 const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
+/// Where the operator of a machine puts the authority of a mirror.
+const USER_BUNDLE: &str = "/etc/pki/ca-trust/extracted/pem/user-registry-ca-bundle.pem";
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Registries that replace others.
@@ -25,6 +28,10 @@ pub(crate) struct RegistryArgs {
     #[arg(long, value_name = "FILE")]
     registry_ca: Option<PathBuf>,
 
+    /// CA certificates that every cluster trusts, PEM: they are in its install configuration
+    #[arg(long, value_name = "FILE")]
+    cluster_ca: Option<PathBuf>,
+
     /// Have live hosts accept images without signatures where --registries-conf or an infra-env replaces registries
     #[arg(long, env = "FORCE_INSECURE_POLICY_JSON", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) insecure_policy: bool,
@@ -34,6 +41,25 @@ impl RegistryArgs {
     /// The file that names registries.
     pub(crate) fn path(&self) -> &Path {
         self.registries_conf.as_deref().unwrap_or(Path::new(REGISTRIES_CONF))
+    }
+
+    /// What clusters trust, PEM; may be empty.
+    pub(crate) fn cluster_ca_pem(&self) -> anyhow::Result<String> {
+        let Some(path) = &self.cluster_ca else { return Ok(String::new()) };
+        let pem = text(path)?;
+        match api::http::has_certificate(pem.as_bytes()) {
+            true => Ok(pem),
+            false => bail!("--cluster-ca {} has no PEM certificate", path.display()),
+        }
+    }
+
+    /// How this service reads images.
+    pub(crate) fn image_options(&self) -> anyhow::Result<ImageOptions> {
+        let registries = Registries::load(self.path(), false)?;
+        let bundle = Path::new(USER_BUNDLE);
+        let usual = || bundle.exists().then(|| bundle.to_owned());
+        let ca_certs = self.registry_ca.clone().or_else(usual).into_iter().collect();
+        Ok(ImageOptions { registries, ca_certs, ..ImageOptions::default() })
     }
 
     /// What hosts get, if anything.

@@ -3,9 +3,11 @@
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
-use crate::generated_manifests::options::ManifestOptions;
 use crate::events::limits::EventLimits;
+use crate::generated_manifests::options::ManifestOptions;
 use crate::http::{hosts::Hosts, limits::Limits};
+use crate::install_config::Site;
+use crate::mirrors::Mirrors;
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
 use crate::preparing::Generation;
@@ -69,6 +71,8 @@ pub struct Settings {
     pub steps: StepOptions,
     /// How long untouched records are retained.
     pub retention: Retention,
+    /// CA certificates that every cluster trusts, PEM; may be empty.
+    pub cluster_ca_pem: String,
     /// Registries that replace others on live hosts, unless an infra-env has its own.
     pub mirror: Option<Arc<Mirror>>,
     /// Live hosts accept images without signatures where registries are replaced.
@@ -89,6 +93,15 @@ impl Settings {
     /// Whether clusters have a control plane.
     pub(crate) fn has_control_plane(&self) -> bool {
         self.cluster_files.is_some() || self.generation.is_some()
+    }
+
+    /// What every cluster's install configuration has from the service.
+    pub(crate) fn site(&self) -> Site {
+        let mirror = self.mirror.as_deref();
+        // A file that names registries without mirrors is as good as none.
+        let read =
+            |mirror: &Mirror| Mirrors::read(&mirror.registries_conf, mirror.ca_pem.as_deref().unwrap_or_default());
+        Site { mirrors: mirror.and_then(|mirror| read(mirror).ok()), root_ca: self.cluster_ca_pem.clone() }
     }
 }
 

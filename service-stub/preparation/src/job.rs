@@ -50,7 +50,7 @@ pub struct Job {
     pub install_config: Secret,
     /// Full version, as `4.22.9`.
     pub openshift_version: String,
-    /// The image that the cluster is installed from.
+    /// The image that the cluster is installed from; empty for the installer's own.
     pub release_image: String,
     /// Whom telemetry names as the one who runs `openshift-install`.
     pub invoker: String,

@@ -175,7 +175,9 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
             let kind = if files.are_prepared() { manifests::Files::Generated } else { manifests::Files::ReadyMade };
             Ok(manifests::custom_manifests(service, &cluster, own, kind)?)
         }
-        (Ok(Some(config)), "bootstrap.ign") if !files.are_prepared() => Ok(Some(manifests::bootstrap(service, &cluster, config)?)),
+        (Ok(Some(config)), "bootstrap.ign") if !files.are_prepared() => {
+            Ok(Some(manifests::bootstrap(service, &cluster, config)?))
+        }
         (found, _) => found,
     };
     match found {

@@ -22,7 +22,7 @@ pub(crate) fn get(service: &Service, call: &Call) -> Result<Answer, Refusal> {
             "The install config is not available because this cluster resource is used only for adding additional hosts to an existing cluster",
         ));
     }
-    let text = install_config::text(&record, &model, &Site::default()).map_err(|error| {
+    let text = install_config::text(&record, &model, &service.settings.site()).map_err(|error| {
         let reason = format!("Failed to get cluster {} install config: {error}", record.cluster.id);
         Refusal::Application(StatusCode::INTERNAL_SERVER_ERROR, reason)
     })?;
@@ -38,7 +38,8 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     }
     service.change(call.request_id(), |change| {
         let mut record = ClusterRecord::clone(find_cluster(change.model(), id)?.as_ref());
-        install_config::check_override(&record, change.model(), &Site::default(), &text).map_err(Refusal::invalid)?;
+        install_config::check_override(&record, change.model(), &service.settings.site(), &text)
+            .map_err(Refusal::invalid)?;
         record.cluster.install_config_overrides = Secret::new(text);
         record.course.set_console(install_config::has_console(&record));
         events::cluster(change, &record, kinds::INSTALL_CONFIG_APPLIED, Value::Null);

@@ -332,7 +332,8 @@ pub(crate) fn custom_manifests(
     let id = cluster.cluster.id;
     let operators = operators::manifests(cluster, &service.store.model().hosts_of_cluster(id)).custom;
     let later = files == Files::ReadyMade;
-    let scheduler = generated_manifests::scheduler(cluster).filter(|_| later && !bootstrap_has_scheduler(service, cluster));
+    let scheduler =
+        generated_manifests::scheduler(cluster).filter(|_| later && !bootstrap_has_scheduler(service, cluster));
     let mut users = match later {
         true => manifest_files::read_all(service.store.directory(), id).map_err(failed)?,
         false => Vec::new(),

@@ -52,6 +52,7 @@ fn settings(files: &std::path::Path) -> Settings {
         steps: StepOptions { disk_speed_check: true, check_images: vec!["r.io/a:1".into()], ..StepOptions::default() },
         retention: Retention::default(),
         mirror: None,
+        cluster_ca_pem: String::new(),
         insecure_policy: false,
         allowed_origins: Vec::new(),
         event_limits: Default::default(),

@@ -1,8 +1,15 @@
 //! How install-time files are made.
 
 use crate::model::ClusterRecord;
-use preparation::cache::{Installers, ReleaseRequest};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use crate::releases::Catalogue;
+use kernel::clock::Clock;
+use netcheck::image::ImageOptions;
+use preparation::cache::{ExtractionBounds, InstallerArgs, Installers, OpenError, ReleaseRequest};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How the service makes install-time files.
 #[derive(clap::Args, Debug)]
@@ -34,17 +41,27 @@ pub(crate) struct GenerationArgs {
     /// Minutes that each of the two commands of openshift-install may take for a cluster
     #[arg(help_heading = "Clusters", long, value_name = "MINUTES", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     generation_time: u64,
+
+    #[command(flatten)]
+    installers: InstallerArgs,
 }
 
 impl GenerationArgs {
-    /// What they ask for; `None` if nothing is made.
-    pub(crate) fn read(self) -> Option<Generation> {
-        self.generate.then(|| Generation {
-            installers: Arc::new(Installers(PathBuf::new())),
+    /// What they ask for; `None` if nothing is made. The state directory must not be in use by another service.
+    pub(crate) fn open(self, state: &Path, options: ImageOptions) -> Result<Option<Generation>, OpenError> {
+        if !self.generate {
+            return Ok(None);
+        }
+        let architecture = options.architecture.clone();
+        let bounds = ExtractionBounds::default();
+        let installers = Installers::open(&self.installers, state, options, bounds, Clock::default())?;
+        Ok(Some(Generation {
+            installers: Arc::new(installers),
+            architecture,
             invoker: self.invoker,
             signers: self.signers,
             time: Duration::from_secs(self.generation_time * 60),
-        })
+        }))
     }
 }
 
@@ -53,6 +70,8 @@ impl GenerationArgs {
 pub struct Generation {
     /// Where the program of each release comes from.
     pub installers: Arc<Installers>,
+    /// This machine's, as registries name it.
+    pub architecture: String,
     /// Whom telemetry names.
     pub invoker: String,
     /// Keys and certificates to use instead of new ones.
@@ -63,10 +82,13 @@ pub struct Generation {
 
 impl Generation {
     /// What is asked of the programs for a cluster.
-    pub(super) fn request(&self, record: &ClusterRecord, image: &str) -> ReleaseRequest {
+    pub(super) fn request(&self, record: &ClusterRecord, image: &str, catalogue: Option<&Catalogue>) -> ReleaseRequest {
+        let (version, own) = (&record.cluster.openshift_version, &self.architecture);
+        let own_image = catalogue.and_then(|catalogue| catalogue.release(version, own).ok());
         ReleaseRequest {
             image: image.to_owned(),
             version: record.cluster.openshift_version.clone(),
+            own_image: own_image.map(|release| release.url.clone()),
             architecture: record.cluster.cpu_architecture.clone(),
             pull_secret: record.pull_secret.clone(),
         }

@@ -53,13 +53,15 @@ impl Preparations {
 
 /// Removes what runs of an earlier process have left.
 pub(crate) fn clean(state: &Path) {
-    preparation::run::clean(&state.join(WORK));
+    if let Err(error) = preparation::clean(&state.join(WORK)) {
+        tracing::warn!(error = chain(&error), "cannot remove what an interrupted preparation has left");
+    }
 }
 
 /// Makes the part of the files that needs nothing but records, when an installation begins.
 pub(crate) fn start(service: &Service, change: &mut Change, record: &mut ClusterRecord) {
     record.course.prepares_files = service.settings.generation.is_some();
-    match install_config::text(record, change.model()) {
+    match install_config::text(record, change.model(), &service.settings.site()) {
         Ok(text) => {
             record.course.install_config = Secret::new(text);
             if !record.course.prepares_files {
@@ -187,7 +189,7 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     tracing::info!(cluster = %id, release = release.as_deref(), "making the cluster's files");
     let job = job::of_cluster(service, generation, &model, record, release.unwrap_or_default());
     let job = job.map_err(|reason| failed(&reason))?;
-    let request = generation.request(record, &job.release_image);
+    let request = generation.request(record, &job.release_image, service.settings.catalogue.as_deref());
     let installer = generation.installers.get(&request, stop).map_err(|error| failed(&chain(&error)))?;
     let work: PathBuf = service.store.directory().join(WORK);
     let bounds = Bounds { time: generation.time, directory_bytes: DIRECTORY_BYTES };

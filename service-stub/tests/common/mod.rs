@@ -130,6 +130,7 @@ impl Running {
             steps: files.steps,
             retention: files.retention,
             mirror: files.mirror,
+            cluster_ca_pem: String::new(),
             insecure_policy: true,
             allowed_origins: files.allowed_origins,
             event_limits: files.event_limits,

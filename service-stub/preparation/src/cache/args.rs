@@ -20,11 +20,11 @@ const USER_BUNDLE: &str = "etc/pki/ca-trust/extracted/pem/user-registry-ca-bundl
 pub struct InstallerArgs {
     /// openshift-install to run, instead of the one in the release image: for one version (4.22.9=FILE), a minor release (4.22=FILE), or
     /// all. May be repeated
-    #[arg(long = "openshift-install", value_name = "[VERSION=]FILE")]
+    #[arg(long = "openshift-install", value_name = "[VERSION=]FILE", requires = "generate")]
     pub openshift_install: Vec<GivenInstaller>,
 
     /// Extract openshift-install with this oc, instead of without any other program
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "generate")]
     pub oc: Option<PathBuf>,
 
     /// Release image for oc to extract from, where registries.conf has no mirrors

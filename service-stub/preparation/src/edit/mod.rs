@@ -5,7 +5,6 @@ mod bootstrap;
 mod config;
 mod error;
 mod pool;
-mod registries;
 mod roles;
 mod settings;
 mod vips;

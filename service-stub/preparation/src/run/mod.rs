@@ -108,9 +108,11 @@ fn environment(job: &Job, directory: &Directory) -> Vec<(String, OsString)> {
         ("PATH", env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())),
         ("HOME", directory.home().into()),
         ("TMPDIR", directory.temporary().into()),
-        ("OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE", job.release_image.clone().into()),
         ("OPENSHIFT_INSTALL_INVOKER", job.invoker.clone().into()),
     ];
+    if !job.release_image.is_empty() {
+        all.push(("OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE", job.release_image.clone().into()));
+    }
     if job.signers.is_some() {
         all.push(("OPENSHIFT_INSTALL_LOAD_CLUSTER_CERTS", "true".into()));
     }
