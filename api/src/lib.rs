@@ -4,6 +4,7 @@
 //! Types here are plain data: decisions are in the crate that makes them.
 
 mod body;
+mod cidr;
 mod client;
 mod clock;
 mod cluster;
@@ -35,6 +36,7 @@ pub mod trust;
 mod url;
 
 pub use body::{BodyError, BodyFault, read_body};
+pub use cidr::{Cidr, ParseCidrError};
 pub use client::documents::{DownloadError, copy};
 pub use client::error::{ClientError, refusal_text};
 pub use client::{ANSWER_TIMEOUT, API_PATH, Client, ClientConfig};
