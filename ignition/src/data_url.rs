@@ -64,13 +64,20 @@ pub(crate) fn percent_but(bytes: &[u8], plain: &[u8]) -> String {
     url
 }
 
+/// The URL of `text` as it is, or percent-encoded where it would be read as another.
+pub(crate) fn plain(text: &str) -> String {
+    let url = format!("data:,{text}");
+    let is_plain = decode(&url).is_ok_and(|read| *read.data == *text.as_bytes());
+    if is_plain { url } else { percent(text.as_bytes()) }
+}
+
 /// The URL of `bytes` in base64: good for everything longer.
 pub fn base64(bytes: &[u8]) -> String {
     base64_of("", bytes)
 }
 
 /// The same of bytes that are of this media type, which may have parameters.
-pub(crate) fn base64_of(media_type: &str, bytes: &[u8]) -> String {
+pub fn base64_of(media_type: &str, bytes: &[u8]) -> String {
     format!("data:{media_type};base64,{}", STANDARD.encode(bytes))
 }
 
@@ -301,6 +308,21 @@ mod tests {
                 assert_eq!(check(&bad), decode(&bad).map(drop), "{len}");
                 assert!(check(&bad).is_err(), "{len}");
             }
+        }
+    }
+
+    #[test]
+    fn plain_text_stays_where_it_can() {
+        for (text, expected) in [
+            ("node-1.example", "data:,node-1.example"),
+            ("KEY=fd00::1", "data:,KEY=fd00::1"),
+            ("a%41", "data:,a%2541"),
+            ("a b", "data:,a%20b"),
+            ("ü\n", "data:,%C3%BC%0A"),
+            ("", "data:,"),
+        ] {
+            assert_eq!(plain(text), expected);
+            assert_eq!(*decode(&plain(text)).unwrap().data, *text.as_bytes());
         }
     }
 

@@ -84,9 +84,9 @@ pub(crate) fn file<'a>(path: impl Into<Text<'a>>, mode: u32) -> File<'a> {
     File { path: path.into(), overwrite: Some(true), mode: Some(i64::from(mode)), ..File::default() }
 }
 
-/// A file with `text` in it, percent-encoded.
+/// A file with `text` in it, as it is where that can be read.
 pub(crate) fn text_file<'a>(path: impl Into<Text<'a>>, mode: u32, text: &str) -> File<'a> {
-    File { contents: resource(data_url::percent(text.as_bytes())), ..file(path, mode) }
+    File { contents: resource(data_url::plain(text)), ..file(path, mode) }
 }
 
 /// A file with `bytes` in it, in base64.
@@ -115,7 +115,7 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Text<'a>> {
 
 /// Makes Ignition itself trust `ca_pem` for what it fetches.
 pub(crate) fn trust(config: &mut Document<'_>, ca_pem: &str) {
-    let authority = reference(data_url::base64(ca_pem.as_bytes()));
+    let authority = reference(data_url::base64_of("text/plain", ca_pem.as_bytes()));
     config.ignition.security.tls.certificate_authorities.push(authority);
 }
 

@@ -12,12 +12,16 @@ use api::Secret;
 use std::fmt;
 
 /// Where the service's certificates are on a host.
-const CA_PATH: &str = "/etc/assisted-service/service-ca-cert.crt";
+pub const CA_PATH: &str = "/etc/assisted-service/service-ca-cert.crt";
 /// Where a host has additional trusted certificates.
 const ANCHORS: &str = "/etc/pki/ca-trust/source/anchors";
 /// Where the certificates that users want trusted are.
 pub(super) const TRUST_BUNDLE_PATH: &str =
     "/etc/pki/ca-trust/source/anchors/assisted-infraenv-additional-trust-bundle.pem";
+/// Where a host is told to identify itself the same way in every DHCP request over IPv6.
+pub const IPV6_PATH: &str = "/etc/NetworkManager/conf.d/01-ipv6.conf";
+/// What is there.
+pub const IPV6_CONF: &str = include_str!("files/01-ipv6.conf");
 /// Time for the agent's image to be pulled.
 pub const AGENT_TIMEOUT_START_S: u32 = 600;
 
@@ -160,7 +164,7 @@ fn files<'a>(discovery: &'a Discovery, assisted: &'a Assisted) -> Result<Vec<Fil
         ("/etc/motd", 0o644, Percent, include_bytes!("files/motd")),
         ("/etc/multipath.conf", 0o644, Utf8Base64, include_bytes!("files/multipath.conf")),
         ("/usr/local/bin/oci-eval-user-data.sh", 0o755, Utf8Base64, include_bytes!("files/oci-eval-user-data.sh")),
-        ("/etc/NetworkManager/conf.d/01-ipv6.conf", 0o644, Percent, include_bytes!("files/01-ipv6.conf")),
+        (IPV6_PATH, 0o644, Percent, IPV6_CONF.as_bytes()),
         ("/root/.docker/config.json", 0o644, Percent, pull_secret.as_bytes()),
         ("/root/assisted.te", 0o644, Base64, include_bytes!("files/assisted.te")),
     ];

@@ -94,7 +94,7 @@ impl fmt::Debug for BeaconEnv {
     }
 }
 
-/// The config of an installed host, spec 3.2.0 unless its role's config or the override is of a newer one.
+/// The config of an installed host, of its role's version, or of its override's; 3.2.0 without either.
 pub fn build(host: &HostConfig) -> Result<Document<'_>, BuildError> {
     let mut config = host_part(host)?;
     if let Some(role_config) = &host.role_config {

@@ -6,24 +6,31 @@ use crate::translate::upgrade;
 use crate::{BuildError, ParseError, parse, parts};
 
 /// Removes what the host was installed from: the system that ran from its own disk.
-const CLEANUP_PATH: &str = "/usr/local/bin/stateroot-cleanup.sh";
+const CLEANUP_PATH: &str = "/usr/local/bin/cleanup-assisted-discovery-stateroot.sh";
 const CLEANUP_SCRIPT: &str = include_str!("stateroot-cleanup.sh");
+const CLEANUP_NAME: &str = "cleanup-assisted-discovery-stateroot.service";
+/// Mounts made writable stay so for the script alone.
 const CLEANUP_UNIT: &str = "\
 [Unit]
 Description=Remove the system that this host was installed from
-After=multi-user.target
-ConditionPathExists=!/var/lib/stateroot-cleanup.done
+ConditionFirstBoot=yes
+ConditionPathExists=/sysroot/ostree/deploy/rhcos
+Wants=first-boot-complete.target
+Before=first-boot-complete.target
 
 [Service]
 Type=oneshot
-ExecStart=/usr/local/bin/stateroot-cleanup.sh
-ExecStartPost=/usr/bin/touch /var/lib/stateroot-cleanup.done
+RemainAfterExit=yes
+PrivateMounts=yes
+ExecStart=/usr/local/bin/cleanup-assisted-discovery-stateroot.sh
 
 [Install]
-WantedBy=multi-user.target
+WantedBy=basic.target
 ";
+/// The oldest version that the host's part can be said in.
+const OLDEST: Version = Version::V3_1;
 
-/// The role's config with the host's part merged over it, in 3.2 or in the role's version if that is newer.
+/// The role's config with the host's part merged over it, in the role's version: the node's Ignition may know no newer one.
 pub(super) fn merged<'a>(role: &'a [u8], mut part: Document<'a>) -> Result<Document<'a>, BuildError> {
     let (mut config, from, report) = parse(role).map_err(|error| match error {
         ParseError::Invalid(report) => BuildError::Role(report),
@@ -35,7 +42,7 @@ pub(super) fn merged<'a>(role: &'a [u8], mut part: Document<'a>) -> Result<Docum
     if report.is_fatal() {
         return Err(BuildError::Role(report));
     }
-    let to = from.max(Version::V3_2);
+    let to = from.max(OLDEST);
     upgrade(&mut config, from, to);
     upgrade(&mut part, Version::V3_2, to);
     Ok(config.merge(part))
@@ -48,10 +55,9 @@ pub(super) fn point_to_pool(config: &mut Document<'_>, pool: &str) -> Result<(),
         return Err(missing());
     }
     let mut is_found = false;
-    for reference in &mut config.ignition.config.merge {
-        let parent = reference.source.as_deref().and_then(|source| source.strip_suffix("/config/worker"));
-        if let Some(source) = parent.map(|parent| format!("{parent}/config/{pool}")) {
-            reference.source = Some(source.into());
+    for source in config.ignition.config.merge.iter_mut().filter_map(|reference| reference.source.as_mut()) {
+        if source.contains("config/worker") {
+            *source = source.replacen("config/worker", &format!("config/{pool}"), 1).into();
             is_found = true;
         }
     }
@@ -63,7 +69,7 @@ pub(super) fn with_cleanup(config: Document<'_>) -> Document<'_> {
     let mut part = parts::empty(Version::V3_2);
     part.ignition.version = config.ignition.version.clone();
     part.storage.files.push(parts::bytes_file(CLEANUP_PATH, 0o755, CLEANUP_SCRIPT.as_bytes()));
-    part.systemd.units.push(parts::unit("stateroot-cleanup.service", CLEANUP_UNIT));
+    part.systemd.units.push(parts::unit(CLEANUP_NAME, CLEANUP_UNIT));
     config.merge(part)
 }
 
@@ -93,11 +99,15 @@ mod tests {
         let hint = &config.storage.files[1];
         assert_eq!(
             (&*hint.path, hint.mode, hint.contents.source.as_deref()),
-            ("/etc/default/nodeip-configuration", Some(0o644), Some("data:,KUBELET_NODEIP_HINT%3Dfd00::1"))
+            ("/etc/default/nodeip-configuration", Some(0o644), Some("data:,KUBELET_NODEIP_HINT=fd00::1"))
         );
-        let newer = WORKER.replace("3.2.0", "3.4.0");
-        let config = HostConfig { role_config: Some(newer.into()), ..worker() };
-        assert_eq!(build(&config).unwrap().ignition.version, "3.4.0");
+        let role = r#"{"ignition":{"version":"3.2.0"}}"#;
+        for (version, expected) in [("3.0.0", "3.1.0"), ("3.1.0", "3.1.0"), ("3.2.0", "3.2.0"), ("3.4.0", "3.4.0")] {
+            let host = HostConfig { role_config: Some(role.replace("3.2.0", version).into()), ..worker() };
+            assert_eq!(build(&host).unwrap().ignition.version, expected);
+            let ignition_override = r#"{"ignition":{"version":"3.5.0"}}"#.to_owned();
+            assert_eq!(build(&HostConfig { ignition_override, ..host }).unwrap().ignition.version, "3.5.0");
+        }
         let older = HostConfig { ignition_override: r#"{"ignition":{"version":"3.1.0"}}"#.into(), ..worker() };
         let error = build(&older).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
@@ -135,16 +145,21 @@ mod tests {
         let host = HostConfig { persistent_boot: true, ..worker() };
         let config = build(&host).unwrap();
         assert_eq!(config.storage.files.last().unwrap().path, super::CLEANUP_PATH);
-        assert_eq!(config.systemd.units[0].name, "stateroot-cleanup.service");
+        assert_eq!(config.systemd.units[0].name, super::CLEANUP_NAME);
+        let older = HostConfig { role_config: Some(WORKER.replace("3.2.0", "3.3.0").into()), ..host };
+        assert_eq!(build(&older).unwrap().ignition.version, "3.3.0");
 
         let dir = tempfile::tempdir().unwrap();
         let deploy = dir.path().join("sysroot/ostree/deploy");
         for stateroot in ["install", "rhcos"] {
             fs::create_dir_all(deploy.join(stateroot).join("var")).unwrap();
         }
+        let systemctl = "#!/bin/sh\necho \"systemctl $@\" >> \"$LOG\"\n";
         let ostree = "#!/bin/sh\necho \"$@\" >> \"$LOG\"\n[ \"$2\" != status ] || printf '%s\\n' '* install 0a.0' \
                       '    origin: x' '  rhcos 0b.0 (rollback)' '  rhcos 0c.1'\n";
-        for (name, script) in [("ostree", ostree), ("mount", "#!/bin/sh\n"), ("chattr", "#!/bin/sh\n")] {
+        for (name, script) in
+            [("ostree", ostree), ("systemctl", systemctl), ("mount", "#!/bin/sh\n"), ("chattr", "#!/bin/sh\n")]
+        {
             fs::write(dir.path().join(name), script).unwrap();
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             fs::set_permissions(dir.path().join(name), mode).unwrap();
@@ -157,7 +172,11 @@ mod tests {
         bash.arg(&script).env("PATH", path).env("LOG", &log).env("ROOT", dir.path());
         assert!(bash.status().unwrap().success());
         let calls = fs::read_to_string(&log).unwrap();
-        assert_eq!(calls, "admin status\nadmin undeploy 2\nadmin undeploy 1\nadmin cleanup\n");
+        assert_eq!(
+            calls,
+            "admin status\nsystemctl stop rpm-ostreed.service\nadmin undeploy 2\nadmin undeploy 1\nadmin cleanup\n\
+             systemctl start rpm-ostreed.service\n"
+        );
         assert!(deploy.join("install").exists() && !deploy.join("rhcos").exists());
     }
 }

@@ -12,6 +12,9 @@ if [[ -z $booted || ! -d $deploy/$booted ]]; then
     exit 1
 fi
 
+# It would change deployments, too, and holds what it knows of them.
+systemctl stop rpm-ostreed.service
+trap 'systemctl start rpm-ostreed.service' EXIT
 mount -o remount,rw "${ROOT:-}/sysroot"
 mount -o remount,rw "${ROOT:-}/boot"
 mapfile -t lines <<< "$deployments"
