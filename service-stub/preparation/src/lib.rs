@@ -9,6 +9,6 @@ mod job;
 pub mod manifests;
 pub mod run;
 
-pub use edit::{NodeSettings, Vip, Vips};
+pub use edit::{Node, NodeSettings, Vip, Vips};
 pub use job::{Files, Folder, Job, Manifest, Phase, Source};
 pub use run::{Bounds, PreparationError, run};

@@ -1,51 +1,68 @@
-//! What is changed in the Ignition files that `openshift-install` makes.
+//! What is changed in the Ignition files that `openshift-install` makes (docs/compatibility.md#cluster-file-edits).
 
-use crate::Files;
-use api::Mac;
-use std::net::IpAddr;
+mod bare_metal;
+mod bootstrap;
+mod config;
+mod error;
+mod pool;
+mod registries;
+mod roles;
+mod settings;
+mod vips;
 
-/// What the edits depend on.
-#[derive(Clone, Debug, Default)]
-pub struct NodeSettings {
-    /// Full version, as `4.22.9`.
-    pub openshift_version: String,
-    /// The control plane is one node, which bootstraps in place.
-    pub single_node: bool,
-    pub has_arbiter: bool,
-    /// Some host has an IPv6 address.
-    pub has_ipv6: bool,
-    /// The authority of the service's certificate, PEM.
-    pub service_ca_pem: Option<String>,
-    /// Virtual addresses that come by DHCP.
-    pub dhcp: Option<Vips>,
+use crate::job::{Files, Manifest};
+pub use error::EditError;
+use error::shown;
+use ignition::model::Document;
+pub use pool::pool_exists;
+pub use settings::{Node, NodeSettings, Vip, Vips};
+
+const BOOTSTRAP: &str = "bootstrap.ign";
+
+/// What can be known before there are any files: that the virtual addresses are, and that the pools of the hosts exist.
+pub fn check(settings: &NodeSettings, manifests: &[Manifest]) -> Result<(), EditError> {
+    if let Some(vips) = &settings.dhcp {
+        vips::check(vips)?;
+    }
+    match settings.nodes.iter().filter_map(|node| node.pool.as_ref()).find(|pool| !pool_exists(manifests, pool)) {
+        Some(pool) => Err(EditError::Pool { pool: shown(pool) }),
+        None => Ok(()),
+    }
 }
 
-/// The two virtual addresses of a cluster.
-#[derive(Clone, Debug)]
-pub struct Vips {
-    pub api: Vip,
-    pub ingress: Vip,
-}
-
-/// An address that a DHCP server gave.
-#[derive(Clone, Debug)]
-pub struct Vip {
-    pub mac: Mac,
-    /// `None` as long as no server gave one.
-    pub address: Option<IpAddr>,
-    /// As dhclient writes it; may be empty.
-    pub lease: String,
-}
-
-/// Why a file can't be edited.
-#[derive(Debug, thiserror::Error)]
-pub enum EditError {
-    #[error("{file} is not an Ignition config: {reason}")]
-    Config { file: String, reason: String },
-}
-
-/// Edits `bootstrap.ign`, `master.ign`, `worker.ign` and `arbiter.ign`.
+/// Edits `bootstrap.ign`, `master.ign`, `worker.ign` and `arbiter.ign`. Edited once more they stay as they are.
 pub fn apply(files: &mut Files, settings: &NodeSettings) -> Result<(), EditError> {
-    let _ = (files, settings);
+    change(files, BOOTSTRAP, |config| bootstrap::edit(config, settings))?;
+    for name in roles::names(settings) {
+        let additions = roles::additions(name, settings)?;
+        if !additions.is_empty() {
+            change(files, name, |config| {
+                config::put(config, additions);
+                Ok(())
+            })?;
+        }
+    }
     Ok(())
 }
+
+/// `master.ign` with what its nodes need to renew the leases of the virtual addresses.
+pub fn with_vips(master: &[u8], vips: &Vips) -> Result<Vec<u8>, EditError> {
+    let files = vips::files(vips)?;
+    config::edit(roles::MASTER, master, |config| {
+        config::put(config, files);
+        Ok(())
+    })
+}
+
+fn change(
+    files: &mut Files,
+    name: &str,
+    change: impl FnOnce(&mut Document<'_>) -> Result<(), EditError>,
+) -> Result<(), EditError> {
+    let text = files.get_mut(name).ok_or_else(|| EditError::Missing { file: name.to_owned() })?;
+    *text = config::edit(name, text, change)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
