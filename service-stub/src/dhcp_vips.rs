@@ -3,10 +3,12 @@
 
 use crate::course::DhcpVips;
 use crate::events::{self, kinds};
+use crate::machine_networks;
 use crate::model::ClusterRecord;
 use crate::net::Cidr;
 use crate::store::Change;
 use api::{ClusterId, DhcpAllocationResponse, Mac, Timestamp};
+use preparation::{Vip, Vips};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
@@ -129,44 +131,21 @@ pub(crate) fn check_lease_timeout(
     }
 }
 
-/// A role's config with what its nodes need to renew the leases; unchanged without leases.
-pub(crate) fn with_leases(record: &ClusterRecord, role_config: Vec<u8>) -> Vec<u8> {
-    let dhcp = &record.dhcp;
-    if !record.cluster.vip_dhcp_allocation || dhcp.api_lease.is_empty() || dhcp.ingress_lease.is_empty() {
-        return role_config;
+/// Both addresses with their leases; `None` where they do not come by DHCP.
+pub(crate) fn both(record: &ClusterRecord) -> Option<Vips> {
+    let (cluster, leases) = (&record.cluster, &record.dhcp);
+    if !cluster.vip_dhcp_allocation || cluster.user_managed_networking {
+        return None;
     }
-    let address = |list: &[Value]| list.first().and_then(|vip| vip["ip"].as_str()).unwrap_or_default().to_owned();
-    let id = record.cluster.id;
-    let vips = [("api", address(&record.cluster.api_vips)), ("ingress", address(&record.cluster.ingress_vips))];
-    let monitor = vips.map(|(name, address)| {
-        format!("{name}-vip:\n  name: {name}\n  mac-address: {}\n  ip-address: {address}\n", mac(id, name))
-    });
-    let files = [
-        ("unsupported-monitor.conf", monitor.concat()),
-        ("lease-api", endless(&dhcp.api_lease)),
-        ("lease-ingress", endless(&dhcp.ingress_lease)),
-    ];
-    let files = files.map(|(name, text)| {
-        json!({"path": format!("/etc/keepalived/{name}"), "mode": 0o644, "overwrite": true,
-            "user": {"name": "root"}, "contents": {"source": ignition::data_url::base64(text.as_bytes())}})
-    });
-    // It was read as a config when the service started.
-    let Ok(mut config) = serde_json::from_slice::<Value>(&role_config) else { return role_config };
-    match config.pointer_mut("/storage/files").and_then(Value::as_array_mut) {
-        Some(list) => list.extend(files),
-        None => config["storage"]["files"] = Value::Array(files.into()),
-    }
-    config.to_string().into_bytes()
-}
-
-/// The lease without an expiry.
-fn endless(lease: &str) -> String {
-    let line = |line: &str| {
-        let word = line.split_whitespace().next().filter(|word| ["renew", "rebind", "expire"].contains(word));
-        let indent = &line[..line.len() - line.trim_start().len()];
-        word.map_or_else(|| line.to_owned(), |word| format!("{indent}{word} never;"))
+    let vip = |name, list: &[Value], lease: &str| Vip {
+        mac: mac(cluster.id, name),
+        address: machine_networks::addresses(list).next(),
+        lease: lease.to_owned(),
     };
-    lease.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    Some(Vips {
+        api: vip("api", &cluster.api_vips, &leases.api_lease),
+        ingress: vip("ingress", &cluster.ingress_vips, &leases.ingress_lease),
+    })
 }
 
 #[cfg(test)]
@@ -215,7 +194,6 @@ mod tests {
         {
             assert!(!is_lease(bad), "{}", &bad[..bad.len().min(40)]);
         }
-        assert!(endless(LEASE).contains("\n  renew never;\n  expire never;\n}"), "{}", endless(LEASE));
     }
 
     #[test]
@@ -276,29 +254,17 @@ mod tests {
     }
 
     #[test]
-    fn nodes_get_the_leases() {
+    fn both_are_known_where_they_come_by_dhcp() {
         let mut record = cluster();
-        let config = br#"{"ignition":{"version":"3.2.0"}}"#.to_vec();
-        assert_eq!(with_leases(&record, config.clone()), config);
-        record.dhcp.api_lease = LEASE.into();
-        record.dhcp.ingress_lease = LEASE.into();
         record.cluster.api_vips = vec![json!({"ip": "192.0.2.9"})];
-        record.cluster.ingress_vips = vec![json!({"ip": "192.0.2.10"})];
-        let made = with_leases(&record, config);
-        assert!(matches!(ignition::parse(&made), Ok((_, _, report)) if !report.is_fatal()));
-        let made: Value = serde_json::from_slice(&made).unwrap();
-        let paths: Vec<&Value> =
-            made["storage"]["files"].as_array().unwrap().iter().map(|file| &file["path"]).collect();
-        assert_eq!(
-            paths,
-            ["/etc/keepalived/unsupported-monitor.conf", "/etc/keepalived/lease-api", "/etc/keepalived/lease-ingress"]
-        );
-        let contents = ignition::data_url::decode(made["storage"]["files"][0]["contents"]["source"].as_str().unwrap());
-        let text = String::from_utf8(contents.unwrap().data.into_owned()).unwrap();
-        let expected = format!(
-            "api-vip:\n  name: api\n  mac-address: {}\n  ip-address: 192.0.2.9\n",
-            mac(record.cluster.id, "api")
-        );
-        assert!(text.starts_with(&expected), "{text}");
+        record.dhcp.ingress_lease = LEASE.into();
+        let vips = both(&record).unwrap();
+        let [api, ingress] = ["api", "ingress"].map(|name| mac(record.cluster.id, name));
+        assert_eq!((vips.api.mac, vips.api.address, &*vips.api.lease), (api, Some([192, 0, 2, 9].into()), ""));
+        assert_eq!((vips.ingress.mac, vips.ingress.address, &*vips.ingress.lease), (ingress, None, LEASE));
+        record.cluster.user_managed_networking = true;
+        assert!(both(&record).is_none());
+        record.cluster = Cluster::default();
+        assert!(both(&record).is_none());
     }
 }

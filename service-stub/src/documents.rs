@@ -9,6 +9,7 @@ use crate::ignition_endpoint::{self, Endpoint};
 use crate::infra_env::{self, DISCONNECTED_ISO};
 use crate::machine_networks;
 use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord, Model};
+use crate::node_addresses;
 use crate::releases::{DEFAULT_ARCHITECTURE, normal_architecture};
 use crate::rendezvous;
 use crate::service::Service;
@@ -17,7 +18,9 @@ use api::{HostRole, InfraEnv, Secret};
 use ignition::discovery::assisted::{Assisted, Ntp, StaticNetwork};
 use ignition::network::{self, Flow};
 use ignition::{AgentBinary, Discovery, HostConfig, discovery, host};
+use preparation::edit;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
 /// URL of our binary for a processor.
 fn binary(service: &Service, architecture: &str) -> Option<AgentBinary> {
@@ -132,7 +135,7 @@ pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostReco
     Ok(config.to_json())
 }
 
-/// Its role's config with its name and override. For a single node also the network for its kubelet.
+/// Its role's config with its name, its override, and the address that its kubelet is to use.
 fn node_of_cluster(
     files: &ClusterFiles,
     model: &Model,
@@ -142,34 +145,44 @@ fn node_of_cluster(
     let role = record.effective_role();
     let name = ClusterFiles::file_name(role);
     let role_config = files.read(name).map_err(|error| Refusal::internal(&error))?;
-    let role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
-    let role_config = match cluster {
-        Some(cluster) => dhcp_vips::with_leases(cluster, role_config),
-        None => role_config,
-    };
-    let single = cluster.filter(|cluster| cluster.single_node());
-    let networks = single
-        .map(|cluster| machine_networks::find(cluster, &model.hosts_of_cluster(cluster.cluster.id)))
-        .unwrap_or_default();
-    let pool =
-        record.texts.machine_config_pool_name.as_ref().filter(|pool| role == HostRole::Worker && *pool != "worker");
+    let mut role_config = role_config.ok_or_else(|| Refusal::not_found(format!("{name} was not found")))?;
+    let is_master = matches!(role, HostRole::Master | HostRole::Bootstrap);
+    if let Some(vips) = cluster.filter(|_| is_master).and_then(dhcp_vips::both) {
+        role_config = edit::with_vips(&role_config, &vips).map_err(|error| Refusal::internal(&error))?;
+    }
     Ok(HostConfig {
         role_config: Some(role_config),
-        hostname: record.hostname().unwrap_or_default().to_owned(),
-        nodeip_hint: networks.first().map(|network| network.address),
-        pool: pool.cloned(),
-        ignition_override: record.host.ignition_config_overrides.clone(),
-        ..HostConfig::default()
+        nodeip_hint: cluster.and_then(|cluster| node_address(model, cluster, record)),
+        pool: record.pool().map(str::to_owned),
+        ..host_config(record)
     })
+}
+
+/// What tells the kubelet its address: the network of a single node as it is written, or that of the address chosen for the host.
+fn node_address(model: &Model, cluster: &ClusterRecord, record: &HostRecord) -> Option<IpAddr> {
+    let hosts = model.hosts_of_cluster(cluster.cluster.id);
+    if cluster.single_node() {
+        return machine_networks::find(cluster, &hosts).first().map(|network| network.address);
+    }
+    let chosen = node_addresses::allocate(cluster, &hosts)?;
+    chosen.get(&record.host.id).map(|address| address.network().address)
 }
 
 /// Its name, and the URL of the rest of its config at the control plane it is added to.
 fn added_node(endpoint: &Endpoint, record: &HostRecord) -> HostConfig {
     HostConfig {
-        hostname: record.hostname().unwrap_or_default().to_owned(),
         pointer: Some(host::Pointer { source: endpoint.url.clone(), headers: endpoint.headers.clone() }),
         ca_pem: endpoint.ca_pem(),
+        ..host_config(record)
+    }
+}
+
+/// What any installed host has.
+fn host_config(record: &HostRecord) -> HostConfig {
+    HostConfig {
+        hostname: record.hostname().unwrap_or_default().to_owned(),
         ignition_override: record.host.ignition_config_overrides.clone(),
+        persistent_boot: record.boots_from_disk(),
         ..HostConfig::default()
     }
 }
@@ -194,7 +207,6 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
         },
     });
     HostConfig {
-        hostname: record.hostname().unwrap_or_default().to_owned(),
         ssh_authorized_key: key.unwrap_or_default().to_owned(),
         pointer: Some(host::Pointer {
             source: format!("{url}/landfall/config/{role}?host={id}"),
@@ -202,8 +214,7 @@ fn node_alone(service: &Service, model: &Model, cluster: Option<&ClusterRecord>,
         }),
         beacon,
         ca_pem: service.settings.ca_pem.clone(),
-        ignition_override: record.host.ignition_config_overrides.clone(),
-        ..HostConfig::default()
+        ..host_config(record)
     }
 }
 

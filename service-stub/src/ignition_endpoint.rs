@@ -1,10 +1,11 @@
 //! The URL of an added host's role config, and the credentials for it (docs/compatibility.md#host-config).
 
 use crate::model::{ClusterRecord, HostRecord};
-use api::{ApiVipConnectivityRequest, RequestHeader, Secret};
+use api::{ApiVipConnectivityRequest, HostRole, RequestHeader, Secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
+use kernel::order::Gather;
 use serde_json::Value;
-use std::net::Ipv6Addr;
+use std::{collections::BTreeMap, net::Ipv6Addr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
@@ -24,12 +25,15 @@ impl Endpoint {
         }
         let pool = pool(record);
         let set = |name: &str| cluster.settings.get("ignition_endpoint").and_then(|endpoint| text(endpoint, name));
-        let ca_certificate =
-            set("ca_certificate").map(str::to_owned).or_else(|| authority(&record.host.ignition_config_overrides));
+        let of_cluster = set("ca_certificate").and_then(|ca| String::from_utf8(STANDARD.decode(ca).ok()?).ok());
+        let of_host = authority(&record.host.ignition_config_overrides);
+        let ca_certificate = joined([of_cluster, of_host]).map(|pem| STANDARD.encode(pem));
         let token = &record.ignition_endpoint_token;
         let bearer = || ("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.expose())));
-        let mut headers: Vec<_> = (!token.is_empty()).then(bearer).into_iter().collect();
+        // A header that the user sets takes the place of the token's: Ignition accepts a name only once.
+        let mut headers: BTreeMap<String, Secret> = (!token.is_empty()).then(bearer).into_iter().gather();
         headers.extend(record.ignition_endpoint_headers.iter().cloned());
+        let headers = headers.into_iter().collect();
         let (name, domain) = (&cluster.cluster.name, &cluster.cluster.base_dns_domain);
         let api = match cluster.course.api_vip_dns_name.as_str() {
             "" => format!("api.{name}.{domain}"),
@@ -67,17 +71,34 @@ impl Endpoint {
     }
 }
 
-/// The first certificate authority of an Ignition config as base64 of PEM, where it is in the config itself.
+/// The first certificate authority of an Ignition config, PEM, that is in the config itself.
 fn authority(config: &str) -> Option<String> {
     let config: Value = serde_json::from_str(config).ok()?;
-    let source = config.pointer("/ignition/security/tls/certificateAuthorities/0/source")?.as_str()?;
-    Some(STANDARD.encode(ignition::data_url::decode(source).ok()?.data))
+    let authorities = config.pointer("/ignition/security/tls/certificateAuthorities")?.as_array()?;
+    let mut texts = authorities.iter().filter_map(|authority| {
+        let source = authority.get("source")?.as_str()?;
+        String::from_utf8(ignition::data_url::decode(source.trim()).ok()?.data.into_owned()).ok()
+    });
+    texts.find(|text| !text.trim().is_empty())
+}
+
+/// All certificates of two PEM texts, each once.
+fn joined(texts: [Option<String>; 2]) -> Option<String> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let texts = texts.into_iter().flatten().filter(|text| !text.trim().is_empty());
+    texts.reduce(|all, more| {
+        let new = more.split_inclusive(END).map(str::trim).filter(|block| !block.is_empty() && !all.contains(block));
+        [all.trim_end()].into_iter().chain(new).fold(String::new(), |joined, block| joined + block + "\n")
+    })
 }
 
 /// The pool of machines whose config the host gets: the user's choice, else that of its role.
 fn pool(record: &HostRecord) -> &str {
-    let chosen = record.texts.machine_config_pool_name.as_ref().filter(|pool| !pool.is_empty());
-    chosen.map_or_else(|| record.effective_role().as_str(), String::as_str)
+    let chosen = record.texts.machine_config_pool_name.as_deref().filter(|pool| !pool.is_empty());
+    chosen.unwrap_or_else(|| match record.effective_role() {
+        HostRole::AutoAssign => HostRole::Worker.as_str(),
+        role => role.as_str(),
+    })
 }
 
 /// Whether the configs of added hosts do not come from this service.
@@ -157,6 +178,29 @@ mod tests {
         let headers = json!([{"key": "Authorization", "value": "Bearer t0ken"}, {"key": "X-Key", "value": "v"}]);
         let expected = json!({"url": "https://cfg.example.com/x/gpu", "ignition_endpoint_token": "t0ken", "request_headers": headers});
         assert_eq!(request, expected);
+        host.ignition_endpoint_headers.push(("Authorization".into(), Secret::new("Basic x")));
+        let headers = Endpoint::for_host(false, &cluster, &host).unwrap().headers;
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (&**name, value.expose())).collect();
+        assert_eq!(headers, [("Authorization", "Basic x"), ("X-Key", "v")]);
+        host.texts.machine_config_pool_name = None;
+        host.host.role = HostRole::AutoAssign;
+        assert_eq!(url(&cluster, &host).unwrap(), "https://cfg.example.com/x/worker");
+    }
+
+    #[test]
+    fn the_clusters_authority_and_the_overrides_are_joined() {
+        let pem = |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----");
+        let [a, b] = ["QQ==", "Qg=="].map(pem);
+        for (first, second, expected) in [
+            (None, None, None),
+            (Some(" \n".to_owned()), None, None),
+            (Some(a.clone()), None, Some(a.clone())),
+            (None, Some(format!("{b}\n")), Some(format!("{b}\n"))),
+            (Some(a.clone()), Some(b.clone()), Some(format!("{a}\n{b}\n"))),
+            (Some(format!("{a}\n")), Some(format!("\n{b}\n{a}\n")), Some(format!("{a}\n{b}\n"))),
+        ] {
+            assert_eq!(joined([first, second]), expected);
+        }
     }
 
     #[test]
@@ -182,12 +226,17 @@ mod tests {
     #[test]
     fn an_authority_is_found_in_either_encoding() {
         let config = |source: &str| {
-            let list = serde_json::json!([{"source": source}]);
-            serde_json::json!({"ignition": {"security": {"tls": {"certificateAuthorities": list}}}}).to_string()
+            let list =
+                json!([{"verification": {}}, {"source": "data:,%20"}, {"source": source}, {"source": "data:,later"}]);
+            json!({"ignition": {"security": {"tls": {"certificateAuthorities": list}}}}).to_string()
         };
-        assert_eq!(authority(&config("data:text/plain;charset=utf-8;base64,QUI=")).unwrap(), "QUI=");
-        assert_eq!(authority(&config("data:,A%42")).unwrap(), "QUI=");
-        assert_eq!(authority(&config("https://192.0.2.1/ca.pem")), None);
+        assert_eq!(authority(&config("data:text/plain;charset=utf-8;base64,QUI=")).unwrap(), "AB");
+        assert_eq!(authority(&config("data:,A%42")).unwrap(), "AB");
+        assert_eq!(authority(&config("https://192.0.2.1/ca.pem")).unwrap(), "later");
+        assert_eq!(
+            authority(&json!({"ignition": {"security": {"tls": {"certificateAuthorities": {}}}}}).to_string()),
+            None
+        );
         assert_eq!(authority("{}"), None);
     }
 }

@@ -62,6 +62,8 @@ mod metrics;
 pub mod model;
 mod net;
 mod netboot;
+mod node_addresses;
+mod node_settings;
 pub mod openapi;
 mod operators;
 mod page;

@@ -217,6 +217,18 @@ impl HostRecord {
         requested.into_iter().chain(reported).find(|name| !name.is_empty())
     }
 
+    /// The pool of machines that a worker joins in place of `worker`.
+    pub(crate) fn pool(&self) -> Option<&str> {
+        let pool = self.texts.machine_config_pool_name.as_deref();
+        pool.filter(|pool| self.effective_role() == HostRole::Worker && !matches!(*pool, "" | "worker"))
+    }
+
+    /// It is installed from a system on its own disk.
+    pub(crate) fn boots_from_disk(&self) -> bool {
+        let boot = self.facts().inventory.as_ref().and_then(|inventory| inventory.boot.as_ref());
+        boot.is_some_and(|boot| boot.device_type == "persistent")
+    }
+
     /// The role it has, or would be given.
     pub(crate) fn effective_role(&self) -> HostRole {
         match self.host.role {

@@ -12,6 +12,9 @@ use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
 use std::fs;
 
+/// Where a host is told which address its kubelet is to use.
+const NODE_ADDRESS: &str = "/etc/default/nodeip-configuration";
+
 struct World {
     running: Running,
     cluster: Cluster,
@@ -209,9 +212,10 @@ fn one_of_three_masters_bootstraps_and_each_role_has_its_stages() {
             json!([{"source": source}]),
             "its role's, and no other pointer"
         );
-        let names: Vec<&str> =
-            config["storage"]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
-        assert_eq!(names, ["/etc/hostname"], "no sign of life: the controller reports");
+        let files = config["storage"]["files"].as_array().unwrap();
+        let names: Vec<&str> = files.iter().map(|file| file["path"].as_str().unwrap()).collect();
+        assert_eq!(names, ["/etc/hostname", NODE_ADDRESS], "no sign of life: the controller reports");
+        assert_eq!(files[1]["contents"]["source"], "data:,KUBELET_NODEIP_HINT=10.0.0.0");
     }
     assert!(world.file("files?file_name=bootstrap.ign").document()["storage"].is_object());
     assert_eq!(world.file("files?file_name=custom_manifests.json").status, 404, "not given");
@@ -242,10 +246,9 @@ fn a_single_node_bootstraps_itself() {
     let request = world.request(id);
     assert_eq!((request.role, request.control_plane_count), (HostRole::Bootstrap, 1));
     assert!(world.host(id).bootstrap);
-    let hint = "/etc/default/nodeip-configuration";
     let config = world.config(id);
-    let file = config["storage"]["files"].as_array().unwrap().iter().find(|file| file["path"] == hint).unwrap();
-    assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT%3D10.0.0.0");
+    let file = config["storage"]["files"].as_array().unwrap().iter().find(|file| file["path"] == NODE_ADDRESS).unwrap();
+    assert_eq!(file["contents"]["source"], "data:,KUBELET_NODEIP_HINT=10.0.0.0");
     world.pass_all(id, StageList::SingleNode);
     assert!(world.installed());
 }
