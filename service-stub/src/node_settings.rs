@@ -8,7 +8,6 @@ use preparation::{Node, NodeSettings};
 use std::sync::Arc;
 
 /// The settings of a cluster and its hosts; `ca_pem` is the authority of the service's certificate.
-#[cfg_attr(not(test), expect(dead_code, reason = "what prepares an installation asks for it"))]
 pub(crate) fn node_settings(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>], ca_pem: Option<&str>) -> NodeSettings {
     NodeSettings {
         openshift_version: cluster.cluster.openshift_version.clone(),
@@ -19,7 +18,6 @@ pub(crate) fn node_settings(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>], 
         machine_networks: machine_networks::find(cluster, hosts),
         service_ca_pem: ca_pem.map(str::to_owned),
         dhcp: dhcp_vips::both(cluster),
-        internal_registry: None,
         nodes: hosts.iter().map(|record| node(record)).collect(),
     }
 }

@@ -1,17 +1,15 @@
 //! From the records to what a run needs.
 
 use super::Generation;
-use crate::dhcp_vips;
 use crate::generated_manifests;
-use crate::machine_networks;
 use crate::manifest_files;
-use crate::model::{ClusterRecord, HostRecord, Model};
+use crate::model::{ClusterRecord, Model};
 use crate::node_addresses;
+use crate::node_settings::node_settings;
 use crate::service::Service;
 use crate::text::chain;
 use api::HostRole;
-use preparation::{Folder, Job, Manifest, Node, NodeSettings, Source, edit};
-use std::sync::Arc;
+use preparation::{Folder, Job, Manifest, Source, edit};
 
 pub(super) fn of_cluster(
     service: &Service,
@@ -36,39 +34,10 @@ pub(super) fn of_cluster(
         workers,
         manifests: manifests(service, model, record)?,
         signers: generation.signers.clone(),
-        nodes: nodes(service, record, &hosts),
+        nodes: node_settings(record, &hosts, service.settings.ca_pem.as_deref()),
     };
     edit::check(&job.nodes, &job.manifests).map_err(|error| chain(&error))?;
     Ok(job)
-}
-
-fn nodes(service: &Service, record: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> NodeSettings {
-    let cluster = &record.cluster;
-    let has_ipv6 = |host: &Arc<HostRecord>| {
-        let inventory = host.facts().inventory.as_ref();
-        inventory.is_some_and(|inventory| inventory.interfaces.iter().any(|nic| !nic.ipv6_addresses.is_empty()))
-    };
-    let machine_networks = machine_networks::find(record, hosts);
-    let families = |v6: bool| machine_networks.iter().any(|network| network.address.is_ipv6() == v6);
-    let name = |host: &HostRecord| host.hostname().map_or_else(|| host.host.id.to_string(), str::to_owned);
-    let node = |host: &Arc<HostRecord>| Node {
-        role: host.effective_role(),
-        name: name(host),
-        requested_hostname: host.host.requested_hostname.clone(),
-        pool: host.pool().map(str::to_owned),
-        inventory: host.facts().inventory.clone().unwrap_or_default(),
-    };
-    NodeSettings {
-        openshift_version: cluster.openshift_version.clone(),
-        single_node: record.single_node(),
-        has_arbiter: hosts.iter().any(|host| host.effective_role() == HostRole::Arbiter),
-        has_ipv6: hosts.iter().all(has_ipv6),
-        dual_stack: families(false) && families(true),
-        machine_networks,
-        service_ca_pem: service.settings.ca_pem.clone(),
-        dhcp: dhcp_vips::both(record),
-        nodes: hosts.iter().map(node).collect(),
-    }
 }
 
 /// The service's own, then the user's.
