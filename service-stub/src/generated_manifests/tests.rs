@@ -3,7 +3,7 @@
 use super::*;
 use crate::generated_manifests::{dnsmasq, iscsi, options::ManifestOptions};
 use crate::manifest_files::Name;
-use crate::model::HostKey;
+use crate::model::{HostKey, InfraEnvRecord};
 use crate::state::ClusterState;
 use api::{Cluster, ClusterId, HostId, InfraEnv, InfraEnvId, MachineNetwork, Secret};
 use ignition::data_url;
@@ -204,8 +204,8 @@ fn time_sources_are_those_of_all_hosts() {
     let reported = "server b.example.com iburst\nserver 192.0.2.1 iburst\nserver fd00::1 iburst";
     assert_eq!(conf(&world).1, format!("{HEAD}{SETTINGS}\n{reported}"));
 
-    let mut infra_env = crate::model::InfraEnvRecord::default();
-    infra_env.infra_env = InfraEnv { additional_ntp_sources: "c,192.0.2.1".into(), ..InfraEnv::default() };
+    let infra_env = InfraEnv { additional_ntp_sources: "c,192.0.2.1".into(), ..InfraEnv::default() };
+    let infra_env = InfraEnvRecord { infra_env, ..InfraEnvRecord::default() };
     let key = world.hosts[0].host.infra_env_id;
     Arc::make_mut(&mut world.model.infra_envs).insert(key, Arc::new(infra_env));
     let with_own = "server b.example.com iburst\nserver 192.0.2.1 iburst\nserver c iburst\nserver fd00::1 iburst";

@@ -176,7 +176,8 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
 pub(crate) fn delete(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
     let (folder, file) = queried(call)?;
-    may_change(&*find_cluster(service, id)?)?;
+    let cluster = find_cluster(service, id)?;
+    may_change(&cluster)?;
     check_name(id, file)?;
     // A missing one is as good as deleted.
     if let Some(name) = Name::parse(folder, file) {
