@@ -3,7 +3,7 @@
 use crate::events::{self, kinds};
 use crate::find::find_cluster;
 use crate::http::{Answer, Call, Refusal};
-use crate::install_config::{self, Site};
+use crate::install_config;
 use crate::model::ClusterRecord;
 use crate::service::Service;
 use api::Secret;

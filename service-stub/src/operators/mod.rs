@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 pub(crate) use bundles::{bundle, bundles};
-pub(crate) use manifests::{ManifestFile, manifests};
+pub(crate) use manifests::manifests;
 pub(crate) use requirements::{amount, preflight, total};
 pub(crate) use rules::{Amount, ClusterRule, HostRule};
 pub(crate) use selection::{BundleChoice, OperatorChoice, Target, chosen_bundles, not_carried, select};
