@@ -53,7 +53,10 @@ fn no_secret_is_shown_logged_or_left_in_the_store() {
         answer
     };
     let id = |answer: super::common::Answer| answer.document()["id"].as_str().unwrap().to_owned();
-    let cluster = json!({"name": "c", "openshift_version": "4.22", "pull_secret": secret}).to_string();
+    // With the platform none: of baremetal hosts the install configuration needs the inventory.
+    let cluster =
+        json!({"name": "c", "openshift_version": "4.22", "pull_secret": secret, "user_managed_networking": true});
+    let cluster = cluster.to_string();
     let cluster = id(ask("POST", "/v2/clusters", &cluster));
     let infra_env = json!({"name": "i", "pull_secret": secret, "cluster_id": cluster}).to_string();
     let infra_env = id(ask("POST", "/v2/infra-envs", &infra_env));

@@ -28,7 +28,7 @@ impl OurService {
         let at = |name: &str| directory.path().join(name);
         fs::create_dir(at("files")).unwrap();
         fs::write(at("files/bootstrap.ign"), bootstrap_config().to_string()).unwrap();
-        for name in ["master.ign", "worker.ign"] {
+        for name in ["master.ign", "worker.ign", "arbiter.ign"] {
             fs::write(at("files").join(name), host_config().to_string()).unwrap();
         }
         for name in ["kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "install-config.yaml"] {
