@@ -148,7 +148,8 @@ impl InstallerCache {
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let name = entry.file_name();
-                let found = entry.metadata()?;
+                // A caller's link may be gone meanwhile.
+                let Ok(found) = entry.metadata() else { continue };
                 // Space for a partial one is reserved.
                 if !found.is_file() || name.as_encoded_bytes().starts_with(PARTIAL.as_bytes()) {
                     continue;
