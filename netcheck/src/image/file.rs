@@ -250,6 +250,10 @@ impl<R: Read> Read for Verified<'_, R> {
             return Err(io::Error::other("stopped"));
         }
         let left = usize::try_from(self.limit_bytes - self.read_bytes).unwrap_or(usize::MAX).min(buffer.len());
+        if left == 0 {
+            // The client below would wait for more.
+            return Ok(0);
+        }
         let length = self.body.read(&mut buffer[..left])?;
         self.hasher.update(&buffer[..length]);
         self.read_bytes += u64::try_from(length).unwrap_or(0);

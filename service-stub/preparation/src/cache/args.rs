@@ -27,14 +27,8 @@ pub struct InstallerArgs {
     #[arg(long, value_name = "FILE", requires = "generate")]
     pub oc: Option<PathBuf>,
 
-    /// Release image for oc to extract from, where registries.conf has no mirrors
-    #[arg(
-        long,
-        value_name = "IMAGE",
-        env = "OPENSHIFT_INSTALL_RELEASE_IMAGE_MIRROR",
-        hide_env_values = true,
-        requires = "oc"
-    )]
+    /// Release image for --oc to extract from, if registries.conf has no mirrors
+    #[arg(long, value_name = "IMAGE", env = "OPENSHIFT_INSTALL_RELEASE_IMAGE_MIRROR", hide_env_values = true)]
     pub oc_release_image_mirror: Option<String>,
 
     #[command(flatten)]
@@ -54,4 +48,34 @@ pub fn image_options(root: &Path) -> Result<ImageOptions, RegistriesError> {
     let bundle = root.join(USER_BUNDLE);
     let ca_certs = if bundle.exists() { vec![bundle] } else { Vec::new() };
     Ok(ImageOptions { registries, ca_certs, ..ImageOptions::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Size;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        installers: InstallerArgs,
+    }
+
+    #[test]
+    fn options_name_programs_and_sizes() {
+        let parse = |arguments: &str| Program::try_parse_from(arguments.split(' ')).map(|program| program.installers);
+        let plain = parse("landfall").unwrap();
+        assert_eq!((plain.cache.capacity, plain.cache.max_release_size), (Size(0), Size(2 << 30)));
+        assert!(plain.oc.is_none() && plain.given().find("4.22.9").is_none());
+        let all = "landfall --openshift-install 4.22=/a --openshift-install /b --oc /c --installer-cache-capacity 20GiB \
+                   --installer-cache-max-release-size 1GB";
+        let all = parse(all).unwrap();
+        assert_eq!(all.given().find("4.22.9"), Some(Path::new("/a")));
+        assert_eq!(all.given().find("4.21.9"), Some(Path::new("/b")));
+        assert_eq!(all.cache.capacity, Size(20 << 30));
+        for bad in ["--installer-cache-capacity 20", "--openshift-install 4.22="] {
+            assert!(parse(&format!("landfall {bad}")).is_err(), "{bad}");
+        }
+    }
 }

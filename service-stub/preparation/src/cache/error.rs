@@ -101,6 +101,8 @@ impl ExtractError {
 
 fn fetch_may_pass(error: &FetchError) -> bool {
     match error {
+        // A connection that ended early.
+        FetchError::Size { expected_bytes, found_bytes, .. } => found_bytes < expected_bytes,
         FetchError::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
         FetchError::Name { .. }
         | FetchError::Connect { .. }

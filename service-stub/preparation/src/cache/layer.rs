@@ -99,8 +99,8 @@ pub enum LayerError {
     Write(#[source] io::Error),
 }
 
-/// Looks for `wanted` in a layer, packed or not. If it is a file, `file` has its content afterwards. `free_bytes` says how much space there is
-/// for it.
+/// Looks for `wanted` in a layer, packed or not. If it is a file, `file` has its content afterwards. `free_bytes` says how much space
+/// there is for it.
 pub(super) fn search(
     layer: &mut dyn Read,
     wanted: &Place,

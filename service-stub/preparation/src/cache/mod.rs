@@ -106,8 +106,8 @@ impl Installers {
         })
     }
 
-    /// The program of a release, which stays as long as the guard does. Waits for an extraction, or for space in the cache, until `stop` says
-    /// that the request is over.
+    /// The program of a release, which stays as long as the guard does. Waits for an extraction, or for space in the cache, until
+    /// `stop` says that the request is over. Other requests may wait for this one's `stop` to answer.
     pub fn get(&self, request: &ReleaseRequest, stop: &dyn Fn() -> bool) -> Result<InstallerGuard, InstallerError> {
         let result = match self.given.find(&request.version) {
             Some(path) => given::check(path).map(|()| InstallerGuard::given(path)).map_err(Arc::new),

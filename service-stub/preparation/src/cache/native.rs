@@ -101,7 +101,7 @@ pub(super) fn extract(
     Ok(())
 }
 
-/// What the program is told of its release: the image by digest under the name that it was asked for, not that of a mirror.
+/// What the program will say of its release: the image by digest under the name that it was asked for, not that of a mirror.
 fn values(wanted: &Wanted<'_>, release: &Image, references: &References, own: &str) -> Result<Values, ExtractError> {
     let name = wanted.image.parse().map_err(|source| ExtractError::Name { image: wanted.image.to_owned(), source })?;
     let repository = match name {

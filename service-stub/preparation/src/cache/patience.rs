@@ -9,6 +9,8 @@ const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// How often a cancellation is looked for.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A simulated clock has no finer one.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Sleeps, unless `stop` says so.
 pub(super) fn pause(clock: &Clock, length: Duration, stop: &dyn Fn() -> bool) -> Result<(), ExtractError> {
@@ -18,7 +20,7 @@ pub(super) fn pause(clock: &Clock, length: Duration, stop: &dyn Fn() -> bool) ->
         if left.is_zero() {
             return Ok(());
         }
-        clock.sleep(left.min(LOOK_EVERY));
+        clock.sleep(left.clamp(SHORTEST, LOOK_EVERY));
     }
     Err(ExtractError::Cancelled)
 }

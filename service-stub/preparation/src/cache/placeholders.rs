@@ -8,7 +8,7 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a program is told of the release that it comes from.
+/// What a program says of the release that it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     pub image: String,

@@ -148,7 +148,8 @@ impl InstallerCache {
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let name = entry.file_name();
-                let found = entry.metadata()?;
+                // A caller's link may be gone meanwhile.
+                let Ok(found) = entry.metadata() else { continue };
                 // Space for a partial one is reserved.
                 if !found.is_file() || name.as_encoded_bytes().starts_with(PARTIAL.as_bytes()) {
                     continue;
@@ -189,16 +190,18 @@ impl InstallerCache {
             NamedTempFile::with_prefix_in(PARTIAL, directory).map_err(|source| store_error(directory, source))?
         };
         extract(partial.path())?;
-        let stored = (|| {
-            // By name: the extraction may have put another file in its place.
-            let file = File::open(partial.path())?;
-            file.set_permissions(Permissions::from_mode(0o700))?;
-            file.sync_all()?;
-            partial.persist(target).map_err(|error| error.error)?;
-            File::open(directory)?.sync_all()
-        })();
-        stored.map_err(|source| store_error(target, source))
+        accept(partial, target, directory).map_err(|source| store_error(target, source))
     }
+}
+
+/// Gives a complete program its name.
+fn accept(partial: NamedTempFile, target: &Path, directory: &Path) -> io::Result<()> {
+    // By name: the extraction may have put another file in its place.
+    let file = File::open(partial.path())?;
+    file.set_permissions(Permissions::from_mode(0o700))?;
+    file.sync_all()?;
+    partial.persist(target).map_err(|error| error.error)?;
+    File::open(directory)?.sync_all()
 }
 
 /// No part of a hostile name becomes part of a path.

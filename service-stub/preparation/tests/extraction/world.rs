@@ -335,7 +335,7 @@ impl Stalling {
                 while reader.read_line(&mut line).is_ok_and(|length| length > 2) {
                     line.clear();
                 }
-                let layer = archive(&[(PROGRAM_PATH, EntryType::Regular, &vec![7; 4 << 20])]);
+                let layer = Self::layer();
                 let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", layer.len());
                 // The client may be gone.
                 let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&layer[..1 << 20]));
@@ -343,6 +343,11 @@ impl Stalling {
             }
         };
         Self { address, over: Some(over), thread: Some(thread::spawn(serve)) }
+    }
+
+    /// What it begins: the first quarter comes.
+    pub(crate) fn layer() -> Vec<u8> {
+        archive(&[(PROGRAM_PATH, EntryType::Regular, &vec![7; 4 << 20])])
     }
 
     pub(crate) fn url(&self) -> String {
