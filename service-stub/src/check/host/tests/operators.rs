@@ -12,6 +12,7 @@ fn choose(setup: &mut Setup, names: &[&str]) {
     setup.cluster().course.set_olm_operators(chosen);
     roles(setup, &[HostRole::Master; 3]);
     part(setup, "/memory/usable_bytes", json!(64_u64 << 30));
+    part(setup, "/memory/physical_bytes", json!(64_u64 << 30));
     part(setup, "/cpu/count", json!(16));
     part(setup, "/cpu/flags", json!(["fpu", "svm"]));
     disks(setup, &[100, 100]);
@@ -56,7 +57,8 @@ fn every_published_check_of_operators_is_made() {
     let Some(published): Option<Value> = testkit::wire::document() else { return };
     let published = published["definitions"]["host-validation-id"]["enum"].as_array().unwrap();
     let published = published.iter().map(|id| id.as_str().unwrap().to_owned());
-    assert_eq!(published.filter(|id| !made.contains(id)).collect::<Vec<_>>(), Vec::<String>::new());
+    let mut of_operators = published.filter(|id| id.ends_with("-requirements-satisfied"));
+    assert_eq!(of_operators.find(|id| !made.contains(id)), None);
 }
 
 #[test]
