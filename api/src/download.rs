@@ -121,6 +121,11 @@ impl Download {
         self
     }
 
+    /// What the next attempt continues with; none if it must start anew.
+    pub fn validator(&self) -> Option<&str> {
+        self.validator.as_deref()
+    }
+
     /// The file, with what has arrived.
     pub fn into_file(self) -> File {
         self.file

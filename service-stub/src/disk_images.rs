@@ -106,11 +106,11 @@ impl DiskImages {
     /// of those for all the first whose name contains their architecture, else the first that names none.
     pub(crate) fn choose(&self, hosts: &Target) -> Option<&str> {
         let architecture = normal_architecture(&hosts.cpu_architecture);
-        let rank = |(name, target): &'_ (String, Option<Target>)| {
+        let rank = |(_, target): &'_ (String, Option<Target>)| {
             let target = target.as_ref().filter(|target| target.cpu_architecture == architecture)?;
             let stream = stream_rank(&target.os_stream, &hosts.os_stream)?;
             let version = version_rank(&target.openshift_version, &hosts.openshift_version)?;
-            Some((version, stream, Reverse(Version::parse(&target.openshift_version)), name.clone()))
+            Some((version, stream, Reverse(Version::parse(&target.openshift_version))))
         };
         let own = self.in_order.iter().filter_map(|image| Some((rank(image)?, image))).min_by(|a, b| a.0.cmp(&b.0));
         let for_all = || self.in_order.iter().filter(|(_, target)| target.is_none()).map(|(name, _)| name);
@@ -225,7 +225,7 @@ mod tests {
             ("4.21.3", "x86_64", "", Some("4217")),
             ("4.22.9", "aarch64", "", Some("os.aarch64.raw")),
             ("4.20.3", "aarch64", "rhel-10", Some("420-arm-ten")),
-            ("4.20.3", "aarch64", "", Some("420-arm-ten")),
+            ("4.20.3", "aarch64", "", Some("420-arm-nine")),
             ("4.20.3", "aarch64", "rhel-11", Some("os.aarch64.raw")),
             ("4.19", "", "", Some("os.x86_64.raw")),
             ("", "x86_64", "", Some("os.x86_64.raw")),

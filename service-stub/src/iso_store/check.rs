@@ -27,8 +27,6 @@ pub(crate) enum CheckError {
     Inside(#[source] IsoError),
     #[error("the ISO has no {0}")]
     Lacks(String),
-    #[error("{file} in the ISO ends at byte {end}, but the ISO has {len}")]
-    Beyond { file: String, end: u64, len: u64 },
     #[error(transparent)]
     Media(#[from] MediaError),
 }
@@ -40,7 +38,6 @@ pub(super) fn open(path: &Path, image: &OsImage) -> Result<LiveIso, CheckError> 
         return Err(CheckError::NotIso);
     }
     let file = File::open(path).map_err(read)?;
-    let len = file.metadata().map_err(read)?.len();
     let mut iso = Iso::open(BufReader::new(file)).map_err(CheckError::Inside)?;
     for descriptor in iso.descriptors() {
         if let Descriptor::Primary { volume_id, .. } = descriptor
@@ -51,14 +48,12 @@ pub(super) fn open(path: &Path, image: &OsImage) -> Result<LiveIso, CheckError> 
     }
     // An image with a service in it has its own rules for these.
     for alternatives in NEEDED.iter().filter(|_| !image.offline) {
-        let mut found = None;
+        let mut is_there = false;
         for name in *alternatives {
-            found = found.or(iso.find_optional(name).map_err(CheckError::Inside)?.map(|extent| (*name, extent.end())));
+            is_there |= iso.find_optional(name).map_err(CheckError::Inside)?.is_some();
         }
-        match found {
-            None => return Err(CheckError::Lacks(alternatives.join(" or "))),
-            Some((name, end)) if end > len => return Err(CheckError::Beyond { file: name.to_owned(), end, len }),
-            Some(_) => {}
+        if !is_there {
+            return Err(CheckError::Lacks(alternatives.join(" or ")));
         }
     }
     Ok(LiveIso::of_image(path, image)?)

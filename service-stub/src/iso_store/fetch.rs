@@ -191,11 +191,15 @@ fn download(
     let download = Download::new(access.agent()?, &image.url, file, options);
     let mut download = download.with_validator(place.validator());
     let mut watch = Watch { place, access, cancel, window: None, looked: None, reported: Instant::now() };
-    let (bytes, was_announced) = download.attempt(&mut |received| {
+    let attempted = download.attempt(&mut |received| {
         watch.see(received)?;
         progress(received.bytes, received.total);
         Ok(())
-    })?;
+    });
+    if download.validator().is_none() {
+        place.note(None).map_err(write)?;
+    }
+    let (bytes, was_announced) = attempted?;
     let refuse = |error| {
         drop(place.remove_unfinished());
         Err(error)

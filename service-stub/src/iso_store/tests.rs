@@ -164,7 +164,7 @@ fn what_cannot_be_the_image_is_refused() {
         (
             reply("200 OK", "", &cut_off),
             "",
-            "is not a live ISO for this entry: images/pxeboot/rootfs.img in the ISO ends at",
+            "is not a live ISO for this entry: cannot read the files in the ISO: ISO image is incomplete",
         ),
         (no_length, "", "came without a length: list its sha256"),
     ] {
