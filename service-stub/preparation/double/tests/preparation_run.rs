@@ -281,7 +281,7 @@ fn a_cluster_with_its_own_registry_is_looked_for_there() {
     let mirrors = &yaml(&bootstrap["/opt/openshift/openshift/set.yaml"])["spec"]["imageDigestMirrors"][0]["mirrors"];
     assert_eq!(mirrors, &json!(["r/b", "api-int.lab.example.com:22625/b", "localhost:22625/b"]));
     let registries = String::from_utf8_lossy(&bootstrap["/etc/containers/registries.conf"]).into_owned();
-    assert!(registries.contains("\"api-int.lab.example.com:22625/a\""), "{registries}");
+    assert!(registries.contains("\"mirror.example.com/a\""), "{registries}");
 }
 
 #[test]

@@ -39,8 +39,6 @@ pub enum ManifestError {
     Infrastructure(#[source] PatchError),
     #[error("{kind} {name} has no text at {image}")]
     Catalog { kind: String, name: String, image: &'static str },
-    #[error("can't add mirrors to /etc/containers/registries.conf of bootstrap.ign: {reason}")]
-    Registries { reason: String },
 }
 
 /// Does to the manifests of `openshift-install` what the cluster asks for.
