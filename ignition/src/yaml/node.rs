@@ -1,7 +1,7 @@
 //! A document as a tree in which each value has its place.
 
 use super::sys::{Event, EventKind, Events, Scalar};
-use super::{WordedError, YamlError, check, worded_document};
+use super::{WordedError, YamlError, check, documents, worded_document};
 use crate::json::Position;
 use serde::de::IgnoredAny;
 use std::{
@@ -68,7 +68,7 @@ pub(crate) fn first_document(text: &[u8], max_bytes: usize) -> Result<Option<Nod
             None => break Err(Stop::Syntax),
         }
     };
-    root.map(Some).map_err(|stop| stop.into_error(text, max_bytes))
+    root.map(Some).map_err(|stop| stop.into_error(|| worded_document::<IgnoredAny>(text, max_bytes).err()))
 }
 
 /// All documents of a text of at most `max_bytes`; an empty one is plain text of no length.
@@ -87,7 +87,7 @@ pub fn trees(text: &[u8], max_bytes: usize) -> Result<Vec<Node>, NodeError> {
             Some(event) => composer.node(event),
             None => Err(Stop::Syntax),
         };
-        trees.push(tree.map_err(|stop| stop.into_error(text, max_bytes))?);
+        trees.push(tree.map_err(|stop| stop.into_error(|| documents::<IgnoredAny>(text, max_bytes).err()))?);
     }
 }
 
@@ -98,14 +98,11 @@ enum Stop {
 }
 
 impl Stop {
-    fn into_error(self, text: &[u8], max_bytes: usize) -> NodeError {
+    /// Another reader has words for what is not YAML.
+    fn into_error<E: Into<NodeError>>(self, reader: impl FnOnce() -> Option<E>) -> NodeError {
         match self {
             Self::Fault(error) => error,
-            // The other reader has words for it.
-            Self::Syntax => match worded_document::<IgnoredAny>(text, max_bytes) {
-                Err(error) => error.into(),
-                Ok(_) => YamlError::Syntax { line: None, column: None }.into(),
-            },
+            Self::Syntax => reader().map_or_else(|| YamlError::Syntax { line: None, column: None }.into(), Into::into),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a cluster's settings to its install-time files: `openshift-install` runs twice in a directory of its own, with the manifests put in
+//! From a cluster's settings to its install-time files: `openshift-install` runs twice in its own directory, with the manifests put in
 //! between, and what it makes of the Ignition files is edited for the hosts.
 //!
 //! Nothing here knows the service's records: a [`Job`] holds all that a run needs, and a run returns files.

@@ -39,7 +39,7 @@ pub struct Fault {
     /// So many more, which are empty.
     pub fill_files: usize,
     pub exit_code: Option<u8>,
-    /// Kills itself.
+    /// Ends itself by this signal.
     pub signal: Option<i32>,
     /// Before the result is written.
     pub sleep_within_ms: u64,

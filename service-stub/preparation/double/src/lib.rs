@@ -50,7 +50,12 @@ impl Double {
     pub fn calls(&self) -> io::Result<Vec<Call>> {
         match fs::read_to_string(&self.log) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            text => text?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect(),
+            // The last line may be half written.
+            text => {
+                let text = text?;
+                let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+                lines.map(|line| Ok(serde_json::from_str(line)?)).collect()
+            }
         }
     }
 }

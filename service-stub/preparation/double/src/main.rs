@@ -9,11 +9,12 @@ use anyhow::{Context, bail};
 use config::{Config, ConfigError};
 use installer_double::{Behaviour, Call, Fault};
 use nix::{
-    sys::signal::{SigSet, Signal, raise},
+    sys::signal::{SigSet, Signal, kill},
     unistd::Pid,
 };
 use std::{
     env, fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     thread,
@@ -112,9 +113,8 @@ fn before(fault: &Fault, directory: &Path) -> anyhow::Result<Option<u8>> {
         fs::write(directory.join(format!("empty-{number}")), "")?;
     }
     if let Some(signal) = fault.signal {
-        std::io::Write::flush(&mut std::io::stdout())?;
-        nix::sys::signal::kill(Pid::this(), Signal::try_from(signal)?)?;
-        raise(Signal::SIGKILL)?;
+        io::stdout().flush()?;
+        kill(Pid::this(), Signal::try_from(signal)?)?;
     }
     Ok(fault.exit_code)
 }

@@ -9,9 +9,10 @@ pub(crate) use release_image::ReleaseImage;
 
 use crate::{
     Folder, Job, Manifest, Source,
-    directory::{Directory, DirectoryError, is_file_name},
+    directory::{Directory, DirectoryError, MAX_FILE_BYTES, is_file_name},
 };
-use ignition::yaml::NodeError;
+use ignition::yaml::{self, NodeError};
+use serde::de::IgnoredAny;
 use uuid::Uuid;
 
 /// The installer leaves it to its own rules which topology the infrastructure has, and they do not know of a single worker.
@@ -38,8 +39,6 @@ pub enum ManifestError {
     Infrastructure(#[source] PatchError),
     #[error("{kind} {name} has no text at {image}")]
     Catalog { kind: String, name: String, image: &'static str },
-    #[error("can't add mirrors to /etc/containers/registries.conf of bootstrap.ign: {reason}")]
-    Registries { reason: String },
 }
 
 /// Does to the manifests of `openshift-install` what the cluster asks for.
@@ -102,8 +101,13 @@ fn split(manifests: &[Manifest], token: &str) -> Result<Vec<Manifest>, ManifestE
             all.push(manifest.clone());
             continue;
         }
-        let documents = tree::documents(&manifest.content);
-        let mut documents = documents.map_err(|source| ManifestError::Split { file: file.clone(), source })?;
+        let failed = |source| ManifestError::Split { file: file.clone(), source };
+        // A single one stays as it is, whatever it has that is not read below.
+        let read = yaml::documents::<IgnoredAny>(&manifest.content, MAX_FILE_BYTES);
+        let mut documents = match read.map_err(|error| failed(error.into()))?.len() {
+            0 | 1 => Vec::new(),
+            _ => tree::documents(&manifest.content).map_err(failed)?,
+        };
         documents.retain(|document| !document.is_null());
         if documents.len() < 2 {
             all.push(manifest.clone());

@@ -56,27 +56,27 @@ fn operations_apply() {
 #[test]
 fn parts_with_values_match() {
     let pods =
-        "spec: {all: [{name: a, image: x, env: [{name: b}]}, {name: b, image: y}, {name: a, image: z, port: 80}]}";
+        "spec: {all: [{name: a, image: x, env: [{name: b}]}, {name: b, image: w}, {name: a, image: z, port: 80}]}";
     let image = |patch: &str| patched(pods, patch).map(|found| found["spec"]["all"].clone());
     for (patch, expected) in [
         (
             "[{op: replace, path: /spec/all/name=a/image, value: new}]",
-            r#"[{"env":[{"name":"b"}],"image":"new","name":"a"},{"image":"y","name":"b"},{"image":"new","name":"a","port":80}]"#,
+            r#"[{"env":[{"name":"b"}],"image":"new","name":"a"},{"image":"w","name":"b"},{"image":"new","name":"a","port":80}]"#,
         ),
         // Removed from the end, so that no index moves.
-        ("[{op: remove, path: /spec/all/name=a}]", r#"[{"image":"y","name":"b"}]"#),
+        ("[{op: remove, path: /spec/all/name=a}]", r#"[{"image":"w","name":"b"}]"#),
         (
             "[{op: add, path: /spec/all/image=z/new, value: 1}]",
-            r#"[{"env":[{"name":"b"}],"image":"x","name":"a"},{"image":"y","name":"b"},{"image":"z","name":"a","new":1,"port":80}]"#,
+            r#"[{"env":[{"name":"b"}],"image":"x","name":"a"},{"image":"w","name":"b"},{"image":"z","name":"a","new":1,"port":80}]"#,
         ),
         (
             "[{op: add, path: /image=x/env/-, value: 1}]",
-            r#"[{"env":[{"name":"b"},1],"image":"x","name":"a"},{"image":"y","name":"b"},{"image":"z","name":"a","port":80}]"#,
+            r#"[{"env":[{"name":"b"},1],"image":"x","name":"a"},{"image":"w","name":"b"},{"image":"z","name":"a","port":80}]"#,
         ),
         // Also further down.
         (
             "[{op: add, path: /name=b/new, value: 1}]",
-            r#"[{"env":[{"name":"b","new":1}],"image":"x","name":"a"},{"image":"y","name":"b","new":1},{"image":"z","name":"a","port":80}]"#,
+            r#"[{"env":[{"name":"b","new":1}],"image":"x","name":"a"},{"image":"w","name":"b","new":1},{"image":"z","name":"a","port":80}]"#,
         ),
     ] {
         assert_eq!(image(patch), Ok(serde_json::from_str(expected).unwrap()), "{patch}");

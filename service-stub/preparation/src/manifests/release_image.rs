@@ -2,21 +2,18 @@
 //! registry, and all mirrors are looked for there too.
 
 use super::{ManifestError, tree};
-use crate::{Files, Job, Manifest};
-use ignition::data_url;
+use crate::{Job, Manifest};
 use serde_json::{Value, json};
 
 const PORT: u16 = 22625;
 /// On a manifest that has its mirrors already.
 const PATCHED: &str = "internalreleaseimage.openshift.io/patched";
-const REGISTRIES: &str = "/etc/containers/registries.conf";
-const BOOTSTRAP: &str = "bootstrap.ign";
 const LOCALHOST: &str = "localhost";
 
 /// The registry of a cluster.
 pub(crate) struct ReleaseImage {
     /// The name by which nodes reach the control plane.
-    host: String,
+    pub(crate) host: String,
 }
 
 impl ReleaseImage {
@@ -82,43 +79,6 @@ impl ReleaseImage {
         }
         mark(object);
         true
-    }
-
-    /// The bootstrap host's own mirrors.
-    pub(crate) fn patch_bootstrap(&self, files: &mut Files) -> Result<(), ManifestError> {
-        let failed = |reason: &str| ManifestError::Registries { reason: reason.to_owned() };
-        let bootstrap = files.get(BOOTSTRAP).map(Vec::as_slice).unwrap_or_default();
-        let mut config: Value = serde_json::from_slice(bootstrap).map_err(|_| failed("it is not JSON"))?;
-        let all = config.pointer_mut("/storage/files").and_then(Value::as_array_mut);
-        let file = all.into_iter().flatten().find(|file| at(file, "/path") == REGISTRIES);
-        let source =
-            file.and_then(|file| file.pointer_mut("/contents/source")).ok_or_else(|| failed("it is missing"))?;
-        let text = data_url::decode(source.as_str().unwrap_or_default()).map_err(|error| failed(&error.to_string()))?;
-        let text = String::from_utf8_lossy(&text.data);
-        *source = data_url::base64(self.registries(&text).map_err(failed)?.as_bytes()).into();
-        files.insert(BOOTSTRAP.to_owned(), config.to_string().into_bytes());
-        Ok(())
-    }
-
-    /// That file with a mirror more for each that is in it, and another on the host itself.
-    fn registries(&self, text: &str) -> Result<String, &'static str> {
-        let mut table: toml::Table = text.parse().map_err(|_| "it is not TOML")?;
-        let registries = table.get_mut("registry").and_then(toml::Value::as_array_mut).ok_or("it has no registry")?;
-        for registry in registries {
-            let Some(mirrors) = registry.get_mut("mirror").and_then(toml::Value::as_array_mut) else { continue };
-            let location =
-                |mirror: &toml::Value| mirror.get("location").and_then(toml::Value::as_str).map(str::to_owned);
-            let given: Option<Vec<String>> = mirrors.iter().map(location).collect();
-            for mirror in given.ok_or("a mirror has no location")? {
-                for host in [self.host.as_str(), LOCALHOST] {
-                    let mut added = toml::Table::new();
-                    added.insert("location".to_owned(), on(host, &mirror).into());
-                    added.insert("insecure".to_owned(), false.into());
-                    mirrors.push(added.into());
-                }
-            }
-        }
-        Ok(table.to_string())
     }
 }
 
@@ -209,26 +169,5 @@ mod tests {
         assert_eq!(patched(other.clone()), Ok(other));
         let refused = patched(json!({"kind": "CatalogSource", "metadata": {"name": "m"}}));
         assert_eq!(refused, Err("CatalogSource m has no text at /spec/image".to_owned()));
-    }
-
-    #[test]
-    fn the_bootstrap_host_gets_them_too() {
-        let text = "[[registry]]\nlocation = \"quay.io/a\"\n[[registry.mirror]]\nlocation = \"r/a\"\n[[registry]]\nlocation = \"b\"\n";
-        let file = json!({"path": REGISTRIES, "contents": {"source": data_url::percent(text.as_bytes())}});
-        let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [file]}});
-        let mut files: Files = [(BOOTSTRAP.to_owned(), config.to_string().into_bytes())].into();
-        registry().patch_bootstrap(&mut files).unwrap();
-        let config: Value = serde_json::from_slice(&files[BOOTSTRAP]).unwrap();
-        let found = data_url::decode(config["storage"]["files"][0]["contents"]["source"].as_str().unwrap()).unwrap();
-        let found: toml::Table = String::from_utf8_lossy(&found.data).parse().unwrap();
-        let mirrors = found["registry"][0]["mirror"].as_array().unwrap();
-        let locations: Vec<_> = mirrors.iter().map(|mirror| mirror["location"].as_str().unwrap()).collect();
-        assert_eq!(locations, ["r/a", "api-int.lab.example.com:22625/a", "localhost:22625/a"]);
-        assert_eq!(mirrors[1]["insecure"].as_bool(), Some(false));
-        for config in [json!({}), json!({"storage": {"files": [{"path": REGISTRIES}]}})] {
-            let mut files: Files = [(BOOTSTRAP.to_owned(), config.to_string().into_bytes())].into();
-            let refused = registry().patch_bootstrap(&mut files).unwrap_err().to_string();
-            assert_eq!(refused, "can't add mirrors to /etc/containers/registries.conf of bootstrap.ign: it is missing");
-        }
     }
 }

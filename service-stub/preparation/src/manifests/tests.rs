@@ -21,6 +21,7 @@ fn users_documents_are_split() {
         ("x.yaml", three, Source::System, vec!["x.yaml"]),
         ("x.yaml", "a: 1\n---\n", Source::User, vec!["x.yaml"]),
         ("x.yaml", "# nothing\n", Source::User, vec!["x.yaml"]),
+        ("x.yaml", "a: !!binary aGk=\nb: !own c\n", Source::User, vec!["x.yaml"]),
         ("x.json", "{}", Source::User, vec!["x.json"]),
         ("x.yaml.patch_1", "[]\n---\n[]\n", Source::User, vec!["x.yaml.patch_1"]),
         ("x.yaml", "", Source::User, vec![]),

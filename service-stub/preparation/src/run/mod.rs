@@ -95,9 +95,6 @@ pub fn run(
     program.create(if job.nodes.single_node { SINGLE_NODE } else { "ignition-configs" })?;
     let mut files = outcome::read(&directory, job)?;
     on_phase(Phase::Edits);
-    if let Some(image) = &release_image {
-        image.patch_bootstrap(&mut files)?;
-    }
     edit::apply(&mut files, &job.nodes)?;
     if stop() { Err(PreparationError::Cancelled) } else { Ok(files) }
 }
