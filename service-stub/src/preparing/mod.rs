@@ -190,7 +190,8 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     let job = job::of_cluster(service, generation, &model, record, release.unwrap_or_default());
     let job = job.map_err(|reason| failed(&reason))?;
     let request = generation.request(record, &job.release_image, service.settings.catalogue.as_deref());
-    let installer = generation.installers.get(&request, stop).map_err(|error| failed(&chain(&error)))?;
+    let installer = generation.installers.get(&request, stop);
+    let installer = installer.map_err(|error| failed(&format!("failed to get installer path: {}", chain(&error))))?;
     let work: PathBuf = service.store.directory().join(WORK);
     let bounds = Bounds { time: generation.time, directory_bytes: DIRECTORY_BYTES };
     let mut on_phase = |phase: Phase| tracing::info!(cluster = %id, ?phase, "preparing");
