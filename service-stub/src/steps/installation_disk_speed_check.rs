@@ -34,9 +34,7 @@ fn ask(situation: &Situation) -> Option<Vec<String>> {
 
 /// The installation disk of a host that is still to measure it.
 pub(crate) fn disk_to_measure<'a>(options: &StepOptions, record: &'a HostRecord) -> Option<&'a str> {
-    let boot = record.facts().inventory.as_ref().and_then(|inventory| inventory.boot.as_ref());
-    let persistent = boot.is_some_and(|boot| boot.device_type == "persistent");
-    if !options.disk_speed_check || persistent || keeps_partitions(record) {
+    if !options.disk_speed_check || record.boots_from_disk() || keeps_partitions(record) {
         return None;
     }
     let host = &record.host;
