@@ -4,7 +4,7 @@ use crate::model::{ClusterRecord, HostRecord};
 use api::{ApiVipConnectivityRequest, RequestHeader, Secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
@@ -24,8 +24,11 @@ impl Endpoint {
         }
         let pool = pool(record);
         let set = |name: &str| cluster.settings.get("ignition_endpoint").and_then(|endpoint| text(endpoint, name));
-        let ca_certificate =
-            set("ca_certificate").map(str::to_owned).or_else(|| authority(&record.host.ignition_config_overrides));
+        let own_ca = authority(&record.host.ignition_config_overrides);
+        let ca_certificate = match (set("ca_certificate"), own_ca) {
+            (Some(ca), Some(own)) => Some(joined(ca, &own)),
+            (ca, own) => ca.map(str::to_owned).or(own),
+        };
         let token = &record.ignition_endpoint_token;
         let bearer = || ("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.expose())));
         let mut headers: Vec<_> = (!token.is_empty()).then(bearer).into_iter().collect();
@@ -67,11 +70,29 @@ impl Endpoint {
     }
 }
 
+/// Two bundles as one, all base64 of PEM.
+fn joined(one: &str, other: &str) -> String {
+    let [mut pem, more] = [one, other].map(|text| STANDARD.decode(text).unwrap_or_default());
+    if !pem.is_empty() && !pem.ends_with(b"\n") {
+        pem.push(b'\n');
+    }
+    if !pem.windows(more.len().max(1)).any(|part| part == more) {
+        pem.extend(more);
+    }
+    STANDARD.encode(pem)
+}
+
 /// The first certificate authority of an Ignition config as base64 of PEM, where it is in the config itself.
 fn authority(config: &str) -> Option<String> {
     let config: Value = serde_json::from_str(config).ok()?;
     let source = config.pointer("/ignition/security/tls/certificateAuthorities/0/source")?.as_str()?;
     Some(STANDARD.encode(ignition::data_url::decode(source).ok()?.data))
+}
+
+/// Name and base domain as the API's name says them: what users call such a cluster is often something else.
+pub(crate) fn names(api: &str) -> Option<(&str, &str)> {
+    let (name, base) = api.strip_prefix("api.")?.split_once('.')?;
+    (api.parse::<IpAddr>().is_err() && !base.is_empty()).then_some((name, base))
 }
 
 /// The pool of machines whose config the host gets: the user's choice, else that of its role.
@@ -92,6 +113,15 @@ pub(crate) fn is_set(cluster: &ClusterRecord) -> bool {
 
 fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
     endpoint.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// A cluster's setting after a request that gives one part of it, or both; an empty text removes a part.
+pub(crate) fn merged(stored: Option<&Value>, given: &Value) -> Value {
+    let mut after = stored.and_then(Value::as_object).cloned().unwrap_or_default();
+    let given = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    after.extend(given.map(|(name, value)| (name.clone(), value.clone())));
+    after.retain(|_, value| value.as_str() != Some(""));
+    Value::Object(after)
 }
 
 /// Parses a cluster's setting: a URL and a CA, each optional. `None` if nothing is set.
@@ -157,6 +187,40 @@ mod tests {
         let headers = json!([{"key": "Authorization", "value": "Bearer t0ken"}, {"key": "X-Key", "value": "v"}]);
         let expected = json!({"url": "https://cfg.example.com/x/gpu", "ignition_endpoint_token": "t0ken", "request_headers": headers});
         assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn names_come_from_the_api() {
+        assert_eq!(names("api.edge.example.com"), Some(("edge", "example.com")));
+        for other in
+            ["api-int.edge.example.com", "192.0.2.1", "2001:db8::ff", "api.edge", "edge.example.com", "api.edge."]
+        {
+            assert_eq!(names(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn url_and_authority_are_set_one_by_one() {
+        let stored = json!({"url": "https://a", "ca_certificate": "QQ=="});
+        for (given, expected) in [
+            (json!({"url": "https://b"}), json!({"url": "https://b", "ca_certificate": "QQ=="})),
+            (json!({"url": "", "ca_certificate": null}), json!({"ca_certificate": "QQ=="})),
+            (json!({"url": "", "ca_certificate": ""}), json!({})),
+            (json!({}), stored.clone()),
+        ] {
+            assert_eq!(merged(Some(&stored), &given), expected, "{given}");
+        }
+        assert_eq!(merged(None, &json!({"url": "https://a"})), json!({"url": "https://a"}));
+    }
+
+    #[test]
+    fn authorities_of_cluster_and_host_are_joined() {
+        let encode = |text: &str| STANDARD.encode(text);
+        for (one, other, expected) in
+            [("A", "B", "A\nB"), ("A\n", "B", "A\nB"), ("A\nB\n", "B\n", "A\nB\n"), ("", "B", "B")]
+        {
+            assert_eq!(joined(&encode(one), &encode(other)), encode(expected), "{one:?} {other:?}");
+        }
     }
 
     #[test]
