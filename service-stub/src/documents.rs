@@ -114,12 +114,17 @@ pub(crate) fn installed_host(service: &Service, model: &Model, record: &HostReco
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let added = cluster.filter(|cluster| cluster.day2() && ignition_endpoint::is_elsewhere(cluster, false));
     let endpoint = added.and_then(|cluster| Endpoint::for_host(false, cluster, record));
+    let endpoint_given = endpoint.is_some();
     let mut config = match (endpoint, &service.settings.cluster_files) {
         (Some(endpoint), _) => added_node(&endpoint, record),
         (None, Some(files)) => node_of_cluster(files, model, cluster.map(AsRef::as_ref), record)?,
         (None, None) => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
-    let rendezvous = service.settings.rendezvous.as_ref();
+    if endpoint_given || service.settings.cluster_files.is_some() {
+        config.persistent_boot = record.boots_from_disk();
+    }
+    // A node of a cluster that exists gets the rest of its config there.
+    let rendezvous = service.settings.rendezvous.as_ref().filter(|rendezvous| rendezvous.rack.existing.is_none());
     if rendezvous.is_some_and(|rendezvous| rendezvous.serving_host == Some(record.host.id)) {
         // The service is gone when it boots: the config must not fetch from it or report to it.
         (config.pointer, config.beacon) = (None, None);
