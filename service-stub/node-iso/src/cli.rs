@@ -93,7 +93,7 @@ impl NodeIso {
         }
         let live_iso = cluster.live_iso.clone();
         let plan = Plan::new(read(&self.nodes)?, cluster, Timestamp::now())?;
-        plan.rack.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+        plan.rack.warnings.iter().try_for_each(|warning| writeln!(std::io::stderr(), "{warning}"))?;
         let iso = self.iso.context("give the live ISO with --iso")?;
         if !live_iso.is_empty() {
             ensure!(iso.exists(), "{} is missing: the cluster's release has {live_iso}", iso.display());

@@ -20,8 +20,8 @@ const MACHINE_API: &str = "openshift-machine-api";
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/master";
 /// The pool of workers in the URL of their config: the service appends the pool itself.
 const POOL: &str = "/worker";
-/// Where errors say that the facts are from.
-const PLACE: &str = "the cluster.json";
+/// The file that errors name; the reader goes by its ending.
+const PLACE: &str = "cluster.json";
 
 /// Why a cluster's facts are not known.
 #[derive(Debug, thiserror::Error)]
