@@ -74,6 +74,14 @@ fn a_node_adds_itself_to_a_cluster_that_exists() {
         (&*format!("{ENDPOINT}/worker"), Some(BASE64_STANDARD.encode(&ca)))
     );
     assert_eq!(asked.ignition_endpoint_token.as_deref(), Some("t0ken"));
+    let reply = StepReply {
+        error: String::new(),
+        exit_code: 0,
+        output: json!({"is_success": true, "url": asked.url, "ignition": "{}"}).to_string(),
+        step_id: step.step_id.clone(),
+        step_type: step.step_type.clone(),
+    };
+    world.running.client().post_reply(world.infra_env.id, machine.id, &reply).unwrap();
 
     monitored(&world);
     let host = world.host(machine);
