@@ -87,6 +87,7 @@ commands! {
         "host" Host(control::host::Host) Prints Service;
         "wait" Wait(control::wait::Wait) Acts Service;
         "event" Event(control::event::Event) Prints Service;
+        "node-iso" NodeIso(node_iso::NodeIso) Acts Images;
         "controller" Controller(controller::cli::Controller) Acts Service;
     }
 }

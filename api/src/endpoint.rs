@@ -151,6 +151,7 @@ const NONE: Option<Media> = None;
 
 endpoints! {
     REGISTER_CLUSTER = "v2RegisterCluster" POST "/v2/clusters" [] JSON => 201 Json Document;
+    IMPORT_CLUSTER = "v2ImportCluster" POST "/v2/clusters/import" [] JSON => 201 Json Document;
     LIST_CLUSTERS = "v2ListClusters" GET "/v2/clusters" [] NONE => 200 Json Document;
     GET_CLUSTER = "v2GetCluster" GET "/v2/clusters/{cluster_id}" ["exclude-hosts"] NONE => 200 Json Document;
     UPDATE_CLUSTER = "V2UpdateCluster" PATCH "/v2/clusters/{cluster_id}" [] JSON => 201 Json Document;
@@ -188,6 +189,7 @@ endpoints! {
     UPDATE_HOST_LOGS_PROGRESS = "v2UpdateHostLogsProgress" PUT "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/logs-progress" [] JSON => 204 Nothing Message;
     BIND_HOST = "BindHost" POST "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/bind" [] JSON => 200 Json Document;
     UNBIND_HOST = "UnbindHost" POST "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/unbind" [] NONE => 200 Json Document;
+    INSTALL_HOST = "v2InstallHost" POST "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/actions/install" [] NONE => 202 Json Document;
     UPDATE_HOST_IGNITION = "v2UpdateHostIgnition" PATCH "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/ignition" [] JSON => 201 Nothing Message;
     UPDATE_INSTALLER_ARGS = "v2UpdateHostInstallerArgs" PATCH "/v2/infra-envs/{infra_env_id}/hosts/{host_id}/installer-args" [] JSON => 201 Json Document;
     DOWNLOAD_HOST_IGNITION = "v2DownloadHostIgnition" GET "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition" [] NONE => 200 File File;

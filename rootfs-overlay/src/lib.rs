@@ -28,4 +28,5 @@ mod testing;
 pub use area::ignition_patch;
 pub use bake::program::for_images as program_for_images;
 pub use diskwrite::initrd;
+pub use output::{Output, OutputError};
 pub use patched::{Patch, PatchError, PatchedImage};

@@ -554,7 +554,8 @@ impl Serve {
                     .map_err(|refusal| anyhow::anyhow!("the rack plan cannot be used: {}", refusal.message()))?;
             }
             let announced = match &service.settings.rendezvous {
-                Some(rendezvous) if announce => {
+                // A new node of a cluster serves itself alone.
+                Some(rendezvous) if announce && rendezvous.rack.existing.is_none() => {
                     if rendezvous.key.is_none() && !secure && at.is_none() {
                         tracing::warn!(
                             "the mDNS announcement is not signed: agents refuse it unless they have rendezvous_unsigned = true; sign it with \

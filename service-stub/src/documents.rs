@@ -147,7 +147,8 @@ pub(crate) fn installed_host_with(
         (None, None) if service.settings.has_control_plane() => return Err(without_files(cluster)),
         (None, None) => node_alone(service, model, cluster.map(AsRef::as_ref), record),
     };
-    let rendezvous = service.settings.rendezvous.as_ref();
+    // A node of a cluster that exists gets the rest of its config there.
+    let rendezvous = service.settings.rendezvous.as_ref().filter(|rendezvous| rendezvous.rack.existing.is_none());
     if rendezvous.is_some_and(|rendezvous| rendezvous.serving_host == Some(record.host.id)) {
         // The service is gone when it boots: the config must not fetch from it or report to it.
         (config.pointer, config.beacon) = (None, None);

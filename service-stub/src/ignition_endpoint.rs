@@ -5,7 +5,10 @@ use api::{ApiVipConnectivityRequest, HostRole, RequestHeader, Secret};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kernel::order::Gather;
 use serde_json::Value;
-use std::{collections::BTreeMap, net::Ipv6Addr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
@@ -92,6 +95,12 @@ fn joined(texts: [Option<String>; 2]) -> Option<String> {
     })
 }
 
+/// Name and base domain as the API's name says them: what users call such a cluster is often something else.
+pub(crate) fn names(api: &str) -> Option<(&str, &str)> {
+    let (name, base) = api.strip_prefix("api.")?.split_once('.')?;
+    (api.parse::<IpAddr>().is_err() && !base.is_empty()).then_some((name, base))
+}
+
 /// The pool of machines whose config the host gets: the user's choice, else that of its role.
 fn pool(record: &HostRecord) -> &str {
     let chosen = record.texts.machine_config_pool_name.as_deref().filter(|pool| !pool.is_empty());
@@ -113,6 +122,15 @@ pub(crate) fn is_set(cluster: &ClusterRecord) -> bool {
 
 fn text<'a>(endpoint: &'a Value, name: &str) -> Option<&'a str> {
     endpoint.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// A cluster's setting after a request that gives one part of it, or both; an empty text removes a part.
+pub(crate) fn merged(stored: Option<&Value>, given: &Value) -> Value {
+    let mut after = stored.and_then(Value::as_object).cloned().unwrap_or_default();
+    let given = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    after.extend(given.map(|(name, value)| (name.clone(), value.clone())));
+    after.retain(|_, value| value.as_str() != Some(""));
+    Value::Object(after)
 }
 
 /// Parses a cluster's setting: a URL and a CA, each optional. `None` if nothing is set.
@@ -201,6 +219,30 @@ mod tests {
         ] {
             assert_eq!(joined([first, second]), expected);
         }
+    }
+
+    #[test]
+    fn names_come_from_the_api() {
+        assert_eq!(names("api.edge.example.com"), Some(("edge", "example.com")));
+        for other in
+            ["api-int.edge.example.com", "192.0.2.1", "2001:db8::ff", "api.edge", "edge.example.com", "api.edge."]
+        {
+            assert_eq!(names(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn url_and_authority_are_set_one_by_one() {
+        let stored = json!({"url": "https://a", "ca_certificate": "QQ=="});
+        for (given, expected) in [
+            (json!({"url": "https://b"}), json!({"url": "https://b", "ca_certificate": "QQ=="})),
+            (json!({"url": "", "ca_certificate": null}), json!({"ca_certificate": "QQ=="})),
+            (json!({"url": "", "ca_certificate": ""}), json!({})),
+            (json!({}), stored.clone()),
+        ] {
+            assert_eq!(merged(Some(&stored), &given), expected, "{given}");
+        }
+        assert_eq!(merged(None, &json!({"url": "https://a"})), json!({"url": "https://a"}));
     }
 
     #[test]

@@ -75,6 +75,13 @@ pub(crate) struct Facts {
 }
 
 impl HostRecord {
+    /// Whether its live system is on its own disk, and stays there.
+    pub(crate) fn boots_from_disk(&self) -> bool {
+        let facts = self.facts();
+        let boot = facts.inventory.as_ref().and_then(|inventory| inventory.boot.as_ref());
+        boot.is_some_and(|boot| boot.device_type == "persistent")
+    }
+
     /// Whether both would be stored as the same.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let Self {

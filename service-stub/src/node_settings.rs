@@ -18,6 +18,7 @@ pub(crate) fn node_settings(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>], 
         machine_networks: machine_networks::find(cluster, hosts),
         service_ca_pem: ca_pem.map(str::to_owned),
         dhcp: dhcp_vips::both(cluster),
+        internal_registry: None,
         nodes: hosts.iter().map(|record| node(record)).collect(),
     }
 }

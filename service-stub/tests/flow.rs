@@ -12,6 +12,8 @@ mod iso;
 mod lifecycle;
 #[path = "people/misfortunes.rs"]
 mod misfortunes;
+#[path = "people/nodes.rs"]
+mod nodes;
 #[path = "people/page.rs"]
 mod page;
 #[path = "people/rack.rs"]

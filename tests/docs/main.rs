@@ -236,6 +236,11 @@ fn rack() {
 }
 
 #[test]
+fn add_nodes() {
+    holds("docs/add-nodes.md");
+}
+
+#[test]
 fn service() {
     holds("docs/service.md");
 }
@@ -315,6 +320,7 @@ fn blocks_are_counted() {
 #[test]
 fn pages_without_a_test_have_no_commands() {
     let tested = [
+        "add-nodes.md",
         "bake.md",
         "certification.md",
         "commands.md",

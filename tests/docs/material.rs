@@ -20,7 +20,7 @@ const FEATURES: &str = r#"{"installer-config": true, "installer-config-directive
 const WRAPPER: &str = r#"#!/bin/sh
 case "$1 $2 $*" in
 *--check* | *--remove* | *--binary*) ;;
-"iso bake "* | "pxe bake "* | "image overlay "* | "image oci "*) exec 'PROGRAM' "$@" --binary 'STATIC' ;;
+"iso bake "* | "pxe bake "* | "node-iso "* | "image overlay "* | "image oci "*) exec 'PROGRAM' "$@" --binary 'STATIC' ;;
 esac
 exec 'PROGRAM' "$@"
 "#;

@@ -12,12 +12,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Where the program is on a live host whose /usr is read-only.
-pub(crate) const LIVE_PROGRAM: &str = "/usr/local/bin/landfall";
+pub const LIVE_PROGRAM: &str = "/usr/local/bin/landfall";
 /// Where it is in a root file system in the making.
-const ROOT_PROGRAM: &str = "/usr/bin/landfall";
+pub const ROOT_PROGRAM: &str = "/usr/bin/landfall";
 const CA_PATH: &str = "/etc/landfall/ca.pem";
 const CONFIG_PATH: &str = "/etc/landfall/agent.toml";
-const RENDEZVOUS_DIR: &str = "/etc/landfall/rendezvous";
+/// Where a rack's plan is.
+pub const RENDEZVOUS_DIR: &str = "/etc/landfall/rendezvous";
 const RENDEZVOUS_ENV: &str = "/etc/landfall/rendezvous.env";
 
 /// Units as they are on a host whose program is in /usr/bin.

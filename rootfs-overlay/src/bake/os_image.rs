@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 /// Where the live system sees it.
-pub(crate) const LIVE_PATH: &str = "/run/media/iso/images/landfall.img";
+pub const LIVE_PATH: &str = "/run/media/iso/images/landfall.img";
 const DIRECTORY: &str = "images";
 const NAME: &str = "landfall.img";
 

@@ -17,7 +17,7 @@ static VERSION: &str = concat!("landfall program, version ", env!("CARGO_PKG_VER
 /// A larger program is not ours; in a config it takes a bit less than half.
 const MAX_BYTES: u64 = 512 << 20;
 /// The running program.
-pub(crate) const RUNNING: &str = "/proc/self/exe";
+pub const RUNNING: &str = "/proc/self/exe";
 /// Type of the program header that names a dynamic loader (elf(5)).
 const PT_INTERP: u32 = 3;
 

@@ -14,9 +14,10 @@ use crate::text::{at, number_at, plain};
 use api::ClientError;
 use api::endpoint::{
     CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
-    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, INSTALL_CLUSTER, LIST_CLUSTERS, LIST_INFRA_ENVS,
-    REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
+    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, IMPORT_CLUSTER, INSTALL_CLUSTER, LIST_CLUSTERS,
+    LIST_INFRA_ENVS, REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -25,6 +26,7 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 
 /// Groups of options in the help.
 const NETWORK: &str = "Network";
+const ENDPOINT: &str = "Configs of added hosts";
 
 /// Clusters: list, show, create, install and the rest
 ///
@@ -41,6 +43,8 @@ Examples:
   landfall cluster install rack --wait
   landfall cluster kubeconfig rack --output kubeconfig
   landfall cluster list --json | jq -r '.[].status'
+  landfall cluster import edge --api-name api.edge.example.com \\
+    --openshift-cluster-id 5a1e… --ignition-endpoint-ca mcs-ca.pem
   landfall cluster export rack > rack.yaml   # for landfall apply -f rack.yaml
 
 Exit codes: 0 success, 1 failure, 2 wrong usage; with --wait those of `landfall wait`.")]
@@ -70,13 +74,17 @@ enum Command {
     },
     /// Create a cluster
     Create(Create),
+    /// Make a cluster known that exists, to add hosts to it
+    Import(Import),
     /// Change settings by their API names: FIELD=VALUE, where VALUE is JSON, text or @FILE
     Set {
         /// Name or id
         cluster: String,
         /// Settings
-        #[arg(required = true, value_name = "FIELD=VALUE")]
+        #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["ignition_endpoint", "ignition_endpoint_ca"])]
         settings: Vec<String>,
+        #[command(flatten)]
+        endpoint: IgnitionEndpoint,
     },
     /// Start the installation
     Install {
@@ -195,6 +203,64 @@ struct Create {
     settings: Vec<String>,
 }
 
+#[derive(Debug, clap::Args)]
+struct Import {
+    /// Name of the cluster, if that of its API has none
+    name: String,
+    /// Host name of its API, as api.edge.example.com
+    #[arg(long, value_name = "NAME")]
+    api_name: String,
+    /// Its own id: `oc get clusterversion version -o jsonpath='{.spec.clusterID}'`
+    #[arg(long, value_name = "UUID")]
+    openshift_cluster_id: String,
+    /// Its version
+    #[arg(long, value_name = "VERSION")]
+    openshift_version: Option<String>,
+    #[command(flatten)]
+    endpoint: IgnitionEndpoint,
+}
+
+/// Where added hosts get the configs of their roles.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = ENDPOINT)]
+struct IgnitionEndpoint {
+    /// URL of the configs, without the pool. Default: port 22623 of the API with
+    /// a CA, else port 22624
+    #[arg(long, value_name = "URL")]
+    ignition_endpoint: Option<String>,
+    /// PEM bundle of the authority that signed its certificate
+    #[arg(long, value_name = "FILE")]
+    ignition_endpoint_ca: Option<PathBuf>,
+}
+
+impl IgnitionEndpoint {
+    /// The setting; none without options.
+    fn setting(&self) -> anyhow::Result<Option<Value>> {
+        let read = |path: &PathBuf| {
+            let pem = read_small(path, MAX_SECRET_BYTES)?;
+            let begins = "-----BEGIN CERTIFICATE-----";
+            anyhow::ensure!(pem.contains(begins), "{} has no PEM certificate: no line is {begins}", path.display());
+            Ok(BASE64_STANDARD.encode(pem))
+        };
+        let mut setting = Map::new();
+        setting.extend(self.ignition_endpoint.as_deref().map(|url| ("url".to_owned(), url.into())));
+        let ca = self.ignition_endpoint_ca.as_ref().map(read).transpose()?;
+        setting.extend(ca.map(|ca| ("ca_certificate".to_owned(), ca.into())));
+        Ok((!setting.is_empty()).then_some(Value::Object(setting)))
+    }
+}
+
+impl Import {
+    fn document(&self) -> Value {
+        json!({
+            "name": self.name,
+            "api_vip_dnsname": self.api_name,
+            "openshift_cluster_id": self.openshift_cluster_id,
+            "openshift_version": self.openshift_version.as_deref().unwrap_or_default(),
+        })
+    }
+}
+
 impl Create {
     fn document(&self) -> anyhow::Result<Value> {
         let mut document = Map::new();
@@ -252,8 +318,18 @@ impl Cluster {
                 let document = session.client.send(&REGISTER_CLUSTER.at(&[]), Some(&create.document()?))?;
                 done(&session, console, &document, "created")?;
             }
-            Command::Set { cluster, settings } => {
+            Command::Import(import) => {
+                let endpoint = import.endpoint.setting()?;
+                let mut document = session.client.send(&IMPORT_CLUSTER.at(&[]), Some(&import.document()))?;
+                if let Some(endpoint) = endpoint {
+                    let target = UPDATE_CLUSTER.at(&[&at(&document, "/id")]);
+                    document = session.client.send(&target, Some(&json!({"ignition_endpoint": endpoint})))?;
+                }
+                done(&session, console, &document, "imported")?;
+            }
+            Command::Set { cluster, settings, endpoint } => {
                 let mut changes = Map::new();
+                changes.extend(endpoint.setting()?.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
                 fields::add(&mut changes, &settings)?;
                 let target = UPDATE_CLUSTER.at(&[&session.cluster_id(&cluster)?]);
                 let document = session.client.send(&target, Some(&Value::Object(changes)))?;

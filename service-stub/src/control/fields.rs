@@ -7,7 +7,7 @@ use std::path::Path;
 /// A larger file is not a value.
 const MAX_VALUE_BYTES: u64 = 8 << 20;
 /// Fields that must not show in the process list.
-const SECRETS: [&str; 1] = ["pull_secret"];
+const SECRETS: [&str; 2] = ["ignition_endpoint_token", "pull_secret"];
 
 /// Why a setting is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

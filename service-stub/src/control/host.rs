@@ -1,7 +1,7 @@
 //! `landfall host`.
 
 use super::{
-    Console, Output, Reach, Session,
+    Console, MAX_TOKEN_BYTES, Output, Reach, Session,
     ask::confirm,
     cluster_show,
     culprit::{Urgency, of_host, reason, urgency},
@@ -11,7 +11,7 @@ use super::{
 use crate::text::{at, plain};
 use anyhow::Context;
 use api::endpoint::{
-    BIND_HOST, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, UNBIND_HOST, UPDATE_HOST, UPDATE_HOST_IGNITION,
+    BIND_HOST, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, INSTALL_HOST, UNBIND_HOST, UPDATE_HOST, UPDATE_HOST_IGNITION,
     UPDATE_INSTALLER_ARGS,
 };
 use kernel::order;
@@ -31,6 +31,7 @@ Examples:
   landfall host show node-1         # what failed, hardware, unfit disks
   landfall host set 3f1c --hostname node-1 --role master --disk /dev/nvme0n1
   landfall host bind node-1 rack
+  landfall host install node-4      # added to a cluster that exists
   landfall host installer-args node-1 -- --append-karg console=ttyS0
   landfall host ignition node-1 --set extra.ign
   landfall host ignition node-1 --installed > node-1.ign
@@ -85,9 +86,20 @@ enum Command {
         /// Disk to install to: its path, or its id in the inventory
         #[arg(long, value_name = "PATH|ID")]
         disk: Option<String>,
+        /// File with the token that an added host shows where it gets its config, - for standard input
+        #[arg(long, value_name = "FILE")]
+        ignition_endpoint_token_file: Option<PathBuf>,
         /// Other settings by their API names; VALUE is JSON, text or @FILE
-        #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk"])]
+        #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["hostname", "role", "disk", "ignition_endpoint_token_file"])]
         settings: Vec<String>,
+    },
+    /// Install a host that is added to a cluster which exists
+    Install {
+        /// Name or id
+        host: String,
+        /// Do not ask, on a terminal
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Bind a host to a cluster
     Bind {
@@ -164,7 +176,7 @@ impl Host {
                     console.document(&session, format, &host, |console| host_show::show(console, &host, all))?;
                 }
             }
-            Command::Set { host, hostname, role, disk, settings } => {
+            Command::Set { host, hostname, role, disk, ignition_endpoint_token_file: token, settings } => {
                 let host = find(&host)?;
                 let mut changes = Map::new();
                 changes.extend(hostname.map(|name| ("host_name".to_owned(), name.into())));
@@ -175,9 +187,21 @@ impl Host {
                         json!([{"id": disk_id(&host, &disk), "role": "install"}]),
                     );
                 }
+                if let Some(path) = token {
+                    let token = read_small(&path, MAX_TOKEN_BYTES)?;
+                    changes.insert("ignition_endpoint_token".into(), token.trim().into());
+                }
                 fields::add(&mut changes, &settings)?;
                 let changed = session.client.send(&host_target(&host, &UPDATE_HOST), Some(&Value::Object(changes)))?;
                 done(&session, console, &changed, "changed")?;
+            }
+            Command::Install { host, yes } => {
+                let host = find(&host)?;
+                confirm(yes, || {
+                    Ok(plain(&format!("The installation disk of host {} is overwritten.", host_name(&host))))
+                })?;
+                let begun = session.client.send(&host_target(&host, &INSTALL_HOST), None)?;
+                done(&session, console, &begun, "is being installed")?;
             }
             Command::Bind { host, cluster } => {
                 let host = find(&host)?;

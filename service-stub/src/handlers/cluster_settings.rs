@@ -418,7 +418,8 @@ fn set_settings(record: &mut ClusterRecord, params: &ClusterUpdateParams) -> Res
         record.settings.insert("schedulable_masters".into(), on.into());
     }
     if let Some(endpoint) = &params.ignition_endpoint {
-        match ignition_endpoint::checked(endpoint).map_err(Refusal::invalid)? {
+        let after = ignition_endpoint::merged(record.settings.get("ignition_endpoint"), endpoint);
+        match ignition_endpoint::checked(&after).map_err(Refusal::invalid)? {
             Some(endpoint) => drop(record.settings.insert("ignition_endpoint".into(), endpoint)),
             None => drop(record.settings.remove("ignition_endpoint")),
         }

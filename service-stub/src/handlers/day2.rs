@@ -6,6 +6,7 @@ use crate::events::{self, kinds};
 use crate::find::find_cluster;
 use crate::http::body::{BodyShape, length, shape, text, uuid};
 use crate::http::{Answer, Call, Refusal};
+use crate::ignition_endpoint::names;
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DISCONNECTED_CLUSTER};
 use crate::pass;
 use crate::rules::{self, platform};
@@ -18,7 +19,6 @@ use api::{Cluster, ClusterId, Secret, Timestamp};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use std::net::IpAddr;
 use uuid::Uuid;
 
 /// POST /v2/clusters/{id}/actions/allow-add-hosts, and its older name `allow-add-workers`.
@@ -64,8 +64,13 @@ struct ImportParams {
 
 /// POST /v2/clusters/import: one that is there already.
 pub(crate) fn import(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    import_as(service, call, ClusterId::random())
+}
+
+/// The same under a chosen id.
+pub(crate) fn import_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ImportParams = call.json(&IMPORT)?;
-    let record = plan(params).map_err(Refusal::invalid)?;
+    let record = plan(id, params).map_err(Refusal::invalid)?;
     register(service, call, record)
 }
 
@@ -119,14 +124,7 @@ pub(crate) fn disconnected(service: &Service, call: &Call) -> Result<Answer, Ref
     register(service, call, record)
 }
 
-/// Name and base domain as the API's name says them: what users call such a cluster is often something else.
-fn names(api: &str) -> Option<(&str, &str)> {
-    let (name, base) = api.strip_prefix("api.")?.split_once('.')?;
-    (api.parse::<IpAddr>().is_err() && !base.is_empty()).then_some((name, base))
-}
-
-fn plan(params: ImportParams) -> Result<ClusterRecord, String> {
-    let id = ClusterId::random();
+fn plan(id: ClusterId, params: ImportParams) -> Result<ClusterRecord, String> {
     let ImportParams { name: given, api_vip_dnsname, openshift_cluster_id, openshift_version } = params;
     let (name, base) = names(&api_vip_dnsname).unwrap_or((&given, ""));
     rules::text::cluster_name(name, platform::BAREMETAL)?;
@@ -154,19 +152,4 @@ fn plan(params: ImportParams) -> Result<ClusterRecord, String> {
         ..Course::default()
     };
     Ok(ClusterRecord { course, ..ClusterRecord::new(ClusterState::AddingHosts, cluster, Secret::default()) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_come_from_the_api() {
-        assert_eq!(names("api.edge.example.com"), Some(("edge", "example.com")));
-        for other in
-            ["api-int.edge.example.com", "192.0.2.1", "2001:db8::ff", "api.edge", "edge.example.com", "api.edge."]
-        {
-            assert_eq!(names(other), None, "{other}");
-        }
-    }
 }

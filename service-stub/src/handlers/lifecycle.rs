@@ -8,8 +8,10 @@ use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostKey, HostRecord};
 use crate::pass;
 use crate::rules;
+use crate::payload;
 use crate::service::Service;
 use crate::state::{ClusterState, host::Trigger};
+use crate::steps;
 use crate::store::Change;
 use api::ClusterId;
 use axum::http::StatusCode;
@@ -194,6 +196,16 @@ pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 
 /// POST …/actions/install: for a host that is added to a cluster.
 pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
+    let model = service.store.model();
+    let record = find_host(&model, call.host_key()?)?;
+    let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
+    let of_release = cluster.is_some_and(|cluster| payload::of_cluster(service, cluster).coreos.is_some());
+    if steps::lacks_system(&record) && !of_release {
+        return Err(Refusal::not_found(format!(
+            "no release image found for host: {} runs from its own disk, and the config that it fetched names no system (spec.osImageURL)",
+            record.host.id
+        )));
+    }
     act_on_added(service, call, Trigger::Install, "install")?;
     hosts::answer(service, call.host_key()?, StatusCode::ACCEPTED)
 }

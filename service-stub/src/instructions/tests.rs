@@ -158,6 +158,7 @@ impl World {
             payload: Payload {
                 machine_config_operator: Some("r.io/mco:1".into()),
                 must_gather: Some("r.io/mg:1".into()),
+                coreos: None,
             },
             image: None,
             now: Timestamp::from_unix_seconds(100_000),

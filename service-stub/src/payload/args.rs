@@ -70,6 +70,7 @@ impl ImageArgs {
         Payload {
             machine_config_operator: image(&self.mco_images, version),
             must_gather: image(&self.must_gather_images, version),
+            coreos: None,
         }
     }
 

@@ -17,6 +17,8 @@ pub struct Payload {
     pub machine_config_operator: Option<String>,
     /// It gathers a cluster's logs.
     pub must_gather: Option<String>,
+    /// The system of nodes, for hosts that get it into the root file system they run from.
+    pub coreos: Option<String>,
 }
 
 /// Pause before retrying a failed registry.

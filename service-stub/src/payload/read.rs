@@ -28,7 +28,7 @@ pub enum PayloadError {
     /// It has no valid references.
     #[error(transparent)]
     References(#[from] ReferencesError),
-    #[error("its {REFERENCES} has neither machine-config-operator nor must-gather")]
+    #[error("its {REFERENCES} has neither machine-config-operator nor must-gather nor a system for nodes")]
     Neither,
 }
 
@@ -38,9 +38,14 @@ pub fn parse(text: &[u8]) -> Result<Payload, PayloadError> {
 }
 
 fn choose(references: &References) -> Result<Payload, PayloadError> {
+    let coreos = match references.image("rhel-coreos")? {
+        Some(image) => Some(image),
+        None => references.image("stream-coreos")?,
+    };
     let payload = Payload {
         machine_config_operator: references.image("machine-config-operator")?,
         must_gather: references.image("must-gather")?,
+        coreos,
     };
     if payload == Payload::default() { Err(PayloadError::Neither) } else { Ok(payload) }
 }
@@ -82,6 +87,9 @@ mod tests {
         let both = both.unwrap();
         assert_eq!(both.machine_config_operator.as_deref(), Some("r.io/mco:1"));
         assert_eq!(both.must_gather.as_deref(), Some("r.io/mg:1"));
+        let systems = [tag("stream-coreos", "r.io/scos:1"), tag("rhel-coreos", "r.io/rhcos:1")];
+        assert_eq!(read(json!(systems)).unwrap().coreos.as_deref(), Some("r.io/rhcos:1"));
+        assert_eq!(read(json!([systems[0]])).unwrap().coreos.as_deref(), Some("r.io/scos:1"));
         assert_eq!(read(json!([tag("must-gather", "r.io/mg:1")])).unwrap().machine_config_operator, None);
         assert!(matches!(read(json!([tag("cli", "r.io/cli:1")])), Err(PayloadError::Neither)));
         assert!(matches!(read(json!([{"name": "must-gather"}])), Err(PayloadError::Neither)));

@@ -28,11 +28,15 @@ pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<W
     if !service.settings.has_control_plane() {
         return None;
     }
-    let open = model.clusters.values().filter(|record| {
-        let state = record.state;
-        !record.day2() && !matches!(state, S::Installed | S::Finalizing | S::Error | S::Cancelled)
+    let from_disk =
+        |record: &ClusterRecord| model.hosts_of_cluster(record.cluster.id).iter().any(|host| host.boots_from_disk());
+    let mut open = model.clusters.values().filter(|record| match record.state {
+        S::Installed | S::Finalizing | S::Error | S::Cancelled => false,
+        // Of the release an added host needs at most its system.
+        _ if record.day2() => from_disk(record),
+        _ => !service.settings.image_args.names_all(&record.cluster.openshift_version) || from_disk(record),
     });
-    open.filter(|record| !service.settings.image_args.names_all(&record.cluster.openshift_version)).find_map(|record| {
+    open.find_map(|record| {
         let image = release_image(service.settings.catalogue.as_deref(), record)?;
         let due = service.payloads.is_due(&image, now);
         due.then(|| Wanted { cluster: record.cluster.id, image, pull_secret: record.pull_secret.clone() })
@@ -76,6 +80,7 @@ pub fn of_cluster(service: &Service, record: &ClusterRecord) -> Payload {
     Payload {
         machine_config_operator: named.machine_config_operator.or(read.machine_config_operator.clone()),
         must_gather: named.must_gather.or_else(|| listed.map(argument)).or(read.must_gather.clone()),
+        coreos: read.coreos.clone(),
     }
 }
 

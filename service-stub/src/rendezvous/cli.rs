@@ -17,7 +17,7 @@ use std::{
 pub(crate) struct RendezvousArgs {
     /// Install the rack that this machine is in. The plan is read from this directory's *.yaml, *.yml, *.json and *.toml:
     /// ClusterDeployment, AgentClusterInstall, InfraEnv, NMStateConfig, ClusterImageSet, Secret, BareMetalHost, AgentConfig, and an
-    /// install-config. If it has a rendezvousIP, only the machine with that address serves; on others the command exits
+    /// install-config; or what `landfall node-iso` puts into an ISO, which adds nodes to a cluster. If it has a rendezvousIP, only the machine with that address serves; on others the command exits
     #[arg(long, value_name = "DIR")]
     rendezvous: Option<PathBuf>,
 

@@ -31,6 +31,12 @@ pub enum PlanError {
     /// A field with an impossible value.
     #[error("{file}: {field}: {reason}")]
     Field { file: String, field: String, reason: String },
+    /// It may be misspelled, and matters here.
+    #[error("{field}: is not a field of this file")]
+    Unknown {
+        /// Its file and place.
+        field: String,
+    },
     #[error("{one} and {other} differ in {what}: remove one of them")]
     Contradiction {
         /// A file and its field.

@@ -1,7 +1,8 @@
 //! Reads each kind of document.
 
 use super::{
-    PlanError,
+    PlanError, agent,
+    existing::{self, ExistingCluster},
     hosts::PlannedHost,
     plan::{Draft, hints, put, put_host},
     read::Fields,
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 
 /// The file of a small plan, whose document needs no kind.
 pub(crate) const RACK_FILE: &str = "rack.toml";
+/// The name, without its ending, of the file with new nodes, whose document needs no kind.
+const NODES: &str = "nodes-config";
 /// The domain of a small plan that names none.
 const DOMAIN: &str = "example.com";
 /// The version of a small plan that names none. Without a control plane it is only recorded.
@@ -20,7 +23,7 @@ const VERSION: &str = "4.20";
 const NO_PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"bm9uZTpub25l"}}}"#;
 
 /// Fields of every Kubernetes object.
-const COMMON: [&str; 3] = ["apiVersion", "metadata", "status"];
+pub(crate) const COMMON: [&str; 3] = ["apiVersion", "metadata", "status"];
 const BMAC: &str = "bmac.agent-install.openshift.io/";
 
 /// Reads a document; returns its kind if unknown.
@@ -28,6 +31,8 @@ pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<Strin
     let kind = match fields.text("kind")? {
         Some(kind) => kind,
         None if fields.file == RACK_FILE => "Rack".to_owned(),
+        // Its hosts are those of an AgentConfig, which it is not.
+        None if fields.file.split('.').next() == Some(NODES) => "NodesConfig".to_owned(),
         // The two files of openshift-install: the first may omit its kind, the second has none.
         None if fields.has("rendezvousIP") || fields.has("hosts") => "AgentConfig".to_owned(),
         None if fields.has("baseDomain") || fields.has("controlPlane") => "InstallConfig".to_owned(),
@@ -43,7 +48,16 @@ pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<Strin
         "ClusterImageSet" => cluster_image_set(fields, draft)?,
         "Secret" => secret(fields, draft)?,
         "BareMetalHost" => bare_metal_host(fields, draft)?,
-        "AgentConfig" => agent_config(fields, draft)?,
+        "AgentConfig" => agent::agent_config(fields, draft)?,
+        "NodesConfig" => agent::nodes_config(fields, draft)?,
+        existing::KIND => {
+            let place = fields.file.to_owned();
+            let cluster = ExistingCluster::take(fields)?;
+            if let Some((_, one)) = draft.existing.replace((cluster, place.clone())) {
+                let what = "the cluster that exists".to_owned();
+                return Err(PlanError::Contradiction { one, other: place, what });
+            }
+        }
         "InstallConfig" => install_config(fields, draft)?,
         "Rack" => rack(fields, draft)?,
         _ => {
@@ -202,7 +216,7 @@ fn infra_env(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn time_sources(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+pub(crate) fn time_sources(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
     let list = fields.texts("additionalNTPSources")?;
     let list = (!list.is_empty()).then(|| list.join(","));
     put(&mut draft.infra_env, "additional_ntp_sources", list, fields, "additionalNTPSources")
@@ -259,9 +273,9 @@ fn nmstate_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
 }
 
 /// The installed host uses the live host's network.
-const COPY_NETWORK: &str = "--copy-network";
+pub(crate) const COPY_NETWORK: &str = "--copy-network";
 
-fn network(
+pub(crate) fn network(
     fields: &Fields,
     field: &str,
     config: &Value,
@@ -280,7 +294,7 @@ fn network(
     Ok(())
 }
 
-fn interfaces(fields: &mut Fields) -> Result<Vec<(Mac, String)>, PlanError> {
+pub(crate) fn interfaces(fields: &mut Fields) -> Result<Vec<(Mac, String)>, PlanError> {
     let mut found = Vec::new();
     for mut interface in fields.objects("interfaces")? {
         let (mac, name) = (mac(&mut interface, "macAddress")?, interface.text("name")?);
@@ -295,7 +309,7 @@ fn mac(fields: &mut Fields, name: &str) -> Result<Option<Mac>, PlanError> {
     text.map(|text| text.parse().map_err(|error| fields.error(name, error))).transpose()
 }
 
-fn role(fields: &Fields, field: &str, text: Option<String>) -> Result<HostRole, PlanError> {
+pub(crate) fn role(fields: &Fields, field: &str, text: Option<String>) -> Result<HostRole, PlanError> {
     match text.as_deref().unwrap_or_default() {
         "" | "auto-assign" => Ok(HostRole::AutoAssign),
         "master" => Ok(HostRole::Master),
@@ -334,35 +348,6 @@ fn bare_metal_host(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanErro
         place: format!("{}: {}", spec.file, spec.place("bootMACAddress")),
     };
     put_host(draft, host)
-}
-
-fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
-    fields.ignore(&COMMON);
-    put(&mut draft.other, "address", fields.text("rendezvousIP")?, &fields, "rendezvousIP")?;
-    time_sources(&mut fields, draft)?;
-    for mut host in fields.objects("hosts")? {
-        let known = interfaces(&mut host)?;
-        if known.is_empty() {
-            return Err(host.error("interfaces", "is empty: give the MAC addresses that identify the machine"));
-        }
-        let mut installer_args = Vec::new();
-        if let Some(config) = host.value("networkConfig") {
-            network(&host, "networkConfig", &config, &known, draft)?;
-            installer_args.push(COPY_NETWORK.to_owned());
-        }
-        let role_text = host.text("role")?;
-        let planned = PlannedHost {
-            name: host.text("hostname")?.unwrap_or_default(),
-            role: role(&host, "role", role_text)?,
-            macs: known.into_iter().map(|(mac, _)| mac).collect(),
-            hints: hints(&mut host, "rootDeviceHints")?,
-            installer_args,
-            ignition_override: String::new(),
-            place: format!("{}: {}", host.file, host.place("interfaces")),
-        };
-        put_host(draft, planned)?;
-    }
-    Ok(())
 }
 
 fn install_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {

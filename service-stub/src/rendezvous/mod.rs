@@ -2,11 +2,15 @@
 //!
 //! The plan is in files of the image ([`plan`], from the documents that `read` parses and `kinds` knows). `rack` creates its records,
 //! applies each host's plan, and starts the installation once all hosts are present. The machine that the service runs on
-//! installs last (`hold`), and saves the records (`handover`).
+//! installs last (`hold`), and saves the records (`handover`). Where the plan adds nodes to a cluster that exists, each of them
+//! serves itself (`add`).
 
+mod add;
+mod agent;
 mod announce;
 mod cli;
 mod error;
+mod existing;
 mod handover;
 mod hints;
 mod hold;
@@ -21,7 +25,8 @@ mod wait;
 
 pub(crate) use announce::Announcement;
 pub(crate) use cli::{Outcome, RendezvousArgs};
-pub(crate) use error::PlanError;
+pub use error::PlanError;
+pub use existing::{ExistingCluster, Mirror};
 pub use handover::PATH as HANDOVER_PATH;
 pub(crate) use handover::with_records;
 pub(crate) use hold::step;
@@ -60,6 +65,8 @@ pub struct Rack {
     pub address: Option<IpAddr>,
     /// A user starts the installation.
     pub hold: bool,
+    /// The hosts are added to this cluster: each serves itself alone.
+    pub existing: Option<ExistingCluster>,
     /// Warnings about what was not understood.
     pub warnings: Vec<String>,
 }

@@ -2,13 +2,20 @@
 
 use super::{
     PlanError, Rack,
+    existing::ExistingCluster,
     hints::Hints,
     hosts::{self, PlannedHost},
     kinds,
     read::{self, Document, Fields},
 };
+use api::{ClusterCreateParams, InfraEnvCreateParams};
 use serde_json::{Map, Value, json};
-use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, path::Path};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+};
 
 /// A value and where it was given.
 type Given<T> = (T, String);
@@ -29,6 +36,10 @@ pub(crate) struct Draft {
     pub(crate) hosts: Vec<PlannedHost>,
     /// Networks of hosts.
     pub(crate) networks: Vec<Value>,
+    /// The hosts are new nodes of a cluster that exists.
+    pub(crate) adds_nodes: bool,
+    /// That cluster, and its file.
+    pub(crate) existing: Option<(ExistingCluster, String)>,
 }
 
 /// Stores a value under a name; refused if a different one was given before.
@@ -94,9 +105,68 @@ fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose) -> Res
     for field in unknown.into_inner() {
         warnings.push(format!("{field}: ignoring an unknown field"));
     }
-    let mut rack = finish(draft, version, purpose)?;
+    let mut rack = match draft.existing.take() {
+        Some((existing, _)) => added(draft, existing, purpose)?,
+        None if draft.adds_nodes => {
+            let hint = "`landfall node-iso` reads it, and puts it beside nodes-config.yaml".to_owned();
+            return Err(PlanError::Missing { what: "cluster to add nodes to", hint });
+        }
+        None => finish(draft, version, purpose)?,
+    };
     rack.warnings = warnings;
     Ok(rack)
+}
+
+/// Nodes that are added to a cluster: each of them serves itself.
+fn added(draft: Draft, existing: ExistingCluster, purpose: Purpose) -> Result<Rack, PlanError> {
+    if purpose == Purpose::Change {
+        let reason = "nodes are added to a cluster by the ISO of `landfall node-iso`";
+        return Err(PlanError::Refused(reason.to_owned()));
+    }
+    let only = ["cpu_architecture"];
+    if let Some((name, (_, place))) = draft.cluster.iter().find(|(name, _)| !only.contains(*name)) {
+        let reason = format!("{place} sets the {}, but the cluster exists", name.replace('_', " "));
+        return Err(PlanError::Refused(reason));
+    }
+    if !draft.adds_nodes {
+        let hint = "give a nodes-config.yaml with the new nodes".to_owned();
+        return Err(PlanError::Missing { what: "nodes to add", hint });
+    }
+    let text = |name: &str, from: &BTreeMap<&'static str, Given<Value>>| {
+        from.get(name).and_then(|(value, _)| value.as_str()).map(str::to_owned)
+    };
+    let (name, base) = existing.names();
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let proxy = Some(existing.proxy.clone()).filter(|proxy| *proxy != api::Proxy::default());
+    let cluster = ClusterCreateParams {
+        name: name.to_owned(),
+        base_dns_domain: Some(base.to_owned()),
+        openshift_version: existing.version.clone(),
+        pull_secret: existing.pull_secret.clone(),
+        ..ClusterCreateParams::default()
+    };
+    let infra_env = InfraEnvCreateParams {
+        name: name.to_owned(),
+        pull_secret: existing.pull_secret.clone(),
+        cpu_architecture: text("cpu_architecture", &draft.cluster).or(some(&existing.architecture)),
+        ssh_authorized_key: text("ssh_authorized_key", &draft.infra_env).or(some(&existing.ssh_key)),
+        additional_ntp_sources: some(&existing.time_sources.join(",")),
+        additional_trust_bundle: some(&existing.trust_bundle),
+        proxy,
+        static_network_config: Some(draft.networks).filter(|networks| !networks.is_empty()),
+        ..InfraEnvCreateParams::default()
+    };
+    Ok(Rack {
+        cluster,
+        infra_env,
+        total: draft.hosts.len(),
+        hosts: draft.hosts,
+        masters: 0,
+        address: Some(Ipv4Addr::LOCALHOST.into()),
+        hold: false,
+        existing: Some(existing),
+        warnings: Vec::new(),
+    })
 }
 
 fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<Rack, PlanError> {
@@ -181,6 +251,7 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
         total: usize::try_from(total).unwrap_or(usize::MAX),
         address,
         hold,
+        existing: None,
         warnings: Vec::new(),
     })
 }

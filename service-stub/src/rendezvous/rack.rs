@@ -1,13 +1,13 @@
 //! Carries out the plan: creates records, configures hosts, starts the installation.
 
-use super::{PlannedHost, Rendezvous, hosts::HostChange};
+use super::{ExistingCluster, PlannedHost, Rendezvous, add, hosts::HostChange};
 use crate::auth::{Caller, keys::SigningKey};
-use crate::handlers::{clusters, host_settings, hosts, infra_envs, new_cluster};
+use crate::handlers::{clusters, host_settings, hosts, infra_envs, lifecycle, new_cluster};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
 use api::{
-    HostRole, HostStage,
+    HostRole, HostStage, Timestamp,
     rendezvous::{Answer as RendezvousAnswer, Proof, is_nonce, signed_text},
 };
 use axum::http::StatusCode;
@@ -49,7 +49,9 @@ fn proof(service: &Service, rendezvous: &Rendezvous, key: &SigningKey, nonce: &s
 pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
     let model = service.store.model();
     let rack = &rendezvous.rack;
-    if !model.clusters.contains_key(&rendezvous.cluster) {
+    if let Some(existing) = &rack.existing {
+        add::import(service, rendezvous.cluster, existing, call)?;
+    } else if !model.clusters.contains_key(&rendezvous.cluster) {
         new_cluster::create_as(service, &call(&[], json!(rack.cluster)), rendezvous.cluster)?;
     }
     if !model.infra_envs.contains_key(&rendezvous.infra_env) {
@@ -75,6 +77,10 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
     // It may have been deleted.
     let Some(cluster) = model.clusters.get(&rendezvous.cluster) else { return Ok(()) };
     let here = model.hosts_of_cluster(rendezvous.cluster);
+    if let Some(existing) = &rendezvous.rack.existing {
+        add_nodes(service, rendezvous, existing, &here);
+        return Ok(());
+    }
     if !cluster.state.accepts_hosts() {
         leave(rendezvous, &here);
         return Ok(());
@@ -101,12 +107,50 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
             _ => blocked.extend(unready(cluster, &model.hosts_of_cluster(rendezvous.cluster))),
         }
     }
-    let text: String = blocked.join("; ").chars().take(MAX_TEXT_CHARS).collect();
+    let text = joined(&blocked);
     if rendezvous.is_news(&text) {
         let (hosts, total) = (here.len(), rendezvous.rack.total);
         tracing::info!(cluster = rendezvous.rack.cluster.name, hosts, total, "waiting with the installation: {text}");
     }
     Ok(())
+}
+
+fn joined(reasons: &[String]) -> String {
+    reasons.join("; ").chars().take(MAX_TEXT_CHARS).collect()
+}
+
+/// Applies the plan to the hosts that have registered, and installs those whose checks pass. Logs what the others wait for.
+fn add_nodes(service: &Service, rendezvous: &Rendezvous, existing: &ExistingCluster, here: &[Arc<HostRecord>]) {
+    let mut waiting = Vec::new();
+    for record in here {
+        let key = record.key();
+        let path = [("infra_env_id", key.infra_env.to_string()), ("host_id", key.host.to_string())];
+        let applied = apply(service, rendezvous, record);
+        // Its state may just have changed.
+        let model = service.store.model();
+        let Some(record) = model.hosts.get(&key) else { continue };
+        let install = || lifecycle::install(service, &call(&path, Value::Null)).map(drop);
+        let reason = match applied {
+            Err(refusal) => Some(refusal.message().to_owned()),
+            Ok(()) => add::advance(existing, planned(rendezvous, record), record, Timestamp::now(), install),
+        };
+        match reason {
+            Some(reason) => waiting.push(format!("{}: {reason}", host_name(record))),
+            None => waiting.push(format!("{}: it is being installed", host_name(record))),
+        }
+        if record.state.settings_open() {
+            waiting.extend(failing(&record.host.validations_info));
+        }
+    }
+    if waiting.is_empty() {
+        // The agent's token expires with the ISO.
+        let expired = add::expired(existing, Timestamp::now());
+        waiting.push(expired.unwrap_or_else(|| "this machine has not registered yet".to_owned()));
+    }
+    let text = joined(&waiting);
+    if rendezvous.is_news(&text) {
+        tracing::info!(cluster = existing.api_name, "adding a node: {text}");
+    }
 }
 
 fn start(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {

@@ -181,6 +181,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Refuses what was not taken, of it and of the objects in it.
+    pub(crate) fn finish(self) -> Result<(), PlanError> {
+        let (place, unknown) = (format!("{}: ", self.file), self.unknown);
+        drop(self);
+        match unknown.borrow().iter().find(|field| field.starts_with(&place)) {
+            Some(field) => Err(PlanError::Unknown { field: field.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// All fields, with their names.
     pub(crate) fn all(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.map)

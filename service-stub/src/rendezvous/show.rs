@@ -1,6 +1,6 @@
 //! Prints a plan as text or JSON.
 
-use super::{Rack, Rendezvous};
+use super::{PlannedHost, Rack, Rendezvous};
 use api::Secret;
 use serde_json::{Value, json};
 
@@ -33,14 +33,36 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
         "rendezvous_ip": rack.address,
         "rendezvous_key": rendezvous.key.as_ref().map(|key| key.public_text()),
         "hold": rack.hold,
+        "existing_cluster_id": rack.existing.as_ref().map(|existing| existing.id),
+        "expires_at": rack.existing.as_ref().and_then(|existing| existing.expires_at),
         "warnings": rack.warnings,
     })
 }
 
 /// The plan as lines of text.
 pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
-    let Rack { cluster, hosts, masters, total, address, hold, warnings, .. } = &rendezvous.rack;
+    let Rack { cluster, hosts, masters, total, address, hold, existing, warnings, .. } = &rendezvous.rack;
     let domain = cluster.base_dns_domain.as_deref().unwrap_or_default();
+    let disk = |host: &PlannedHost| match host.hints.is_empty() {
+        true => "the service's choice".to_owned(),
+        false => serde_json::to_string(&host.hints).unwrap_or_default(),
+    };
+    let known = hosts.iter().map(|host| format!("host         {}: {}, disk {}", host.label(), host.role, disk(host)));
+    if let Some(existing) = existing {
+        let expires = existing.expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        let mut lines = vec![
+            format!("cluster      {}.{domain} (exists, id {})", cluster.name, existing.id),
+            format!("version      {}", existing.version),
+            format!("infra-env    {}", rendezvous.infra_env),
+            format!("configs      {}", existing.endpoint_url),
+            format!("hosts        {total} workers to add"),
+            format!("expires      {expires}"),
+            "rendezvous   each new node, for itself alone".to_owned(),
+            "start        when the node is ready".to_owned(),
+        ];
+        lines.extend(known);
+        return lines;
+    }
     let mut lines = vec![
         format!("cluster      {}.{domain} (id {})", cluster.name, rendezvous.cluster),
         format!("version      {}", cluster.openshift_version),
@@ -56,11 +78,7 @@ pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
         },
     ];
     lines.extend(rendezvous.key.as_ref().map(|key| format!("agent.toml   rendezvous_key = '{}'", key.public_text())));
-    for host in hosts {
-        let disk = serde_json::to_string(&host.hints).unwrap_or_default();
-        let disk = if host.hints.is_empty() { "the service's choice".to_owned() } else { disk };
-        lines.push(format!("host         {}: {}, disk {disk}", host.label(), host.role));
-    }
+    lines.extend(known);
     lines.extend(warnings.iter().map(|warning| format!("warning      {warning}")));
     lines
 }

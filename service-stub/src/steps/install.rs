@@ -6,8 +6,16 @@ use crate::http::Refusal;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use crate::state::{HostState, host::Trigger};
-use api::{Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, kinds};
-use std::net::IpAddr;
+use crate::text::at;
+use api::{ApiVipConnectivityResponse, Disk, HostRole, InstallRequest, Interface, Inventory, Proxy, StepReply, kinds};
+use flate2::read::GzDecoder;
+use ignition::data_url;
+use netcheck::image::reference::Name;
+use serde_json::Value;
+use std::{io::Read, net::IpAddr};
+
+/// A rendered machine config has some hundred KiB.
+const MAX_MACHINE_CONFIG_BYTES: u64 = 16 << 20;
 
 pub(crate) fn kind() -> Kind {
     Kind {
@@ -43,13 +51,17 @@ pub(crate) fn request(situation: &Situation) -> Option<InstallRequest> {
     let settings = situation.settings;
     let with_control_plane = settings.has_control_plane();
     let day1 = !record.day2();
+    let coreos_image = coreos_image(situation.payload.coreos.as_deref(), record);
+    if coreos_image.is_none() && lacks_system(record) {
+        return None;
+    }
     Some(InstallRequest {
         boot_device: boot_device.clone(),
         check_cvo: false,
         cluster_id: cluster.id,
         control_plane_count: if with_control_plane { cluster.control_plane_count } else { 0 },
         controller_image: settings.controller_image.clone(),
-        coreos_image: None,
+        coreos_image,
         disks_to_format: disks_to_format(record).0.iter().map(|disk| disks::identifier(disk)).collect(),
         enable_skip_mco_reboot: false,
         host_id: host.id,
@@ -65,6 +77,44 @@ pub(crate) fn request(situation: &Situation) -> Option<InstallRequest> {
         service_ips: None,
         skip_installation_disk_cleanup: keeps_partitions(record),
     })
+}
+
+/// The system for a host that runs from its own disk, and gets it into the root file system there: that of the release, else that of
+/// the config which the cluster gives its new nodes.
+fn coreos_image(of_release: Option<&str>, record: &HostRecord) -> Option<String> {
+    if !record.boots_from_disk() {
+        return None;
+    }
+    of_release.map(str::to_owned).or_else(|| system_of_config(record))
+}
+
+/// Whether a host has no system to install: an added one that runs from its own disk, whose image would be overwritten while it runs.
+pub(crate) fn lacks_system(record: &HostRecord) -> bool {
+    record.day2() && record.boots_from_disk() && system_of_config(record).is_none()
+}
+
+/// `spec.osImageURL` in the machine config that comes with the config which the host fetched.
+fn system_of_config(record: &HostRecord) -> Option<String> {
+    const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+    let text = record.texts.api_vip_connectivity.as_deref()?;
+    let answer: ApiVipConnectivityResponse = serde_json::from_str(text).ok()?;
+    let config: Value = serde_json::from_str(&answer.ignition).ok()?;
+    let files = config.pointer("/storage/files")?.as_array()?;
+    let file = files.iter().find(|file| at(file, "/path") == ENCAPSULATED)?;
+    let data = data_url::decode(at(file, "/contents/source")).ok()?.data;
+    let text = match at(file, "/contents/compression") {
+        "gzip" => unpacked(&data)?,
+        _ => data.into_owned(),
+    };
+    let machine_config: Value = serde_json::from_slice(&text).ok()?;
+    let image = at(&machine_config, "/spec/osImageURL");
+    image.parse::<Name>().is_ok().then(|| image.to_owned())
+}
+
+fn unpacked(gzip: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = GzDecoder::new(gzip).take(MAX_MACHINE_CONFIG_BYTES).read_to_end(&mut text).ok()?;
+    (u64::try_from(read).ok()? < MAX_MACHINE_CONFIG_BYTES).then_some(text)
 }
 
 /// Disks with a boot sector, which would be booted from instead of the installation disk: those that are to be cleared, and those
@@ -229,7 +279,56 @@ pub(crate) fn ip_kargs(inventory: &Inventory, machine_networks: &[Cidr]) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::no_proxy;
+    use super::*;
+    use crate::model::HostKey;
+    use api::{HostId, InfraEnvId, Timestamp};
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use flate2::{Compression, write::GzEncoder};
+    use serde_json::json;
+    use std::io::Write;
+
+    #[test]
+    fn a_host_that_runs_from_its_disk_gets_the_system_of_the_release_else_of_the_fetched_config() {
+        let key = HostKey { infra_env: InfraEnvId::random(), host: HostId::random() };
+        let mut record = HostRecord::new(key, None, Timestamp::ZERO);
+        record.host.kind = crate::model::DAY2_HOST.into();
+        let fetched = |contents: Value| {
+            let files = json!([{"path": "/etc/x"}, {"path": "/etc/ignition-machine-config-encapsulated.json", "contents": contents}]);
+            let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}}).to_string();
+            Some(json!({"is_success": true, "ignition": config}).to_string())
+        };
+        record.texts.api_vip_connectivity =
+            fetched(json!({"source": "data:,%7B%22spec%22%3A%7B%22osImageURL%22%3A%22r.io/os@sha256:00%22%7D%7D"}));
+        assert_eq!(coreos_image(Some("r.io/release:1"), &record), None, "its live system is in memory");
+        assert!(!lacks_system(&record));
+        record.set_inventory(json!({"boot": {"device_type": "persistent"}}).to_string());
+        assert_eq!(coreos_image(Some("r.io/release:1"), &record).as_deref(), Some("r.io/release:1"));
+        assert!(lacks_system(&record), "a digest of one byte");
+        let machine_config = json!({"spec": {"osImageURL": "r.io/os:4.20"}}).to_string();
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(machine_config.as_bytes()).unwrap();
+        let gzip = STANDARD.encode(gzip.finish().unwrap());
+        let plain = STANDARD.encode(&machine_config);
+        for contents in [
+            json!({"source": format!("data:;base64,{plain}")}),
+            json!({"source": format!("data:;base64,{gzip}"), "compression": "gzip"}),
+        ] {
+            record.texts.api_vip_connectivity = fetched(contents);
+            assert_eq!(coreos_image(None, &record).as_deref(), Some("r.io/os:4.20"));
+            assert!(!lacks_system(&record));
+        }
+        for bad in [
+            json!({"source": "data:,x"}),
+            json!({"source": "https://x"}),
+            json!({"source": "data:,%7B%7D"}),
+            json!(null),
+        ] {
+            record.texts.api_vip_connectivity = fetched(bad);
+            assert!(lacks_system(&record));
+        }
+        record.texts.api_vip_connectivity = None;
+        assert!(lacks_system(&record));
+    }
 
     #[test]
     fn the_clusters_own_names_go_past_a_proxy() {

@@ -23,7 +23,7 @@ mod upgrade_agent;
 mod verify_vips;
 
 pub(crate) use container_image_availability::images_to_try;
-pub(crate) use install::disks_to_format;
+pub(crate) use install::{disks_to_format, lacks_system};
 #[cfg(test)]
 pub(crate) use install::{installer_args, ip_kargs, request as install_request};
 pub(crate) use installation_disk_speed_check::disk_to_measure;

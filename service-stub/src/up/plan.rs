@@ -125,6 +125,7 @@ fn read(directory: &Path) -> anyhow::Result<Rack> {
 
 fn checked(rack: Result<Rack, rendezvous::PlanError>) -> anyhow::Result<Rack> {
     let rack = rack.context("the rack's plan cannot be used")?;
+    ensure!(rack.existing.is_none(), "the plan adds nodes to a cluster that exists: `landfall node-iso` does that");
     if let Some(address) = rack.address {
         bail!(
             "the plan has the rendezvousIP {address}, at which a machine of the rack serves: remove it, or bake the plan into an ISO \

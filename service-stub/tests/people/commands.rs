@@ -394,3 +394,43 @@ fn documents_are_applied_and_applied_again() {
     let rows: Vec<&str> = applied.lines().skip(1).collect();
     assert!(rows.len() == 3 && rows.iter().all(|row| row.ends_with("  unchanged")), "{applied}\n{exported}");
 }
+
+#[test]
+fn a_host_is_added_to_an_imported_cluster_from_the_command_line() {
+    let world = World::start(1, 1, false);
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (ca, token) = (write("ca.pem", &super::common::certificate_pem()), write("token", "t0ken\n"));
+    let id = world.infra_env.id.to_string();
+    let words = ["cluster", "import", "far", "--api-name", "api.far.example.com", "--openshift-cluster-id", &id];
+    let endpoint = ["--ignition-endpoint", "https://cfg.example.com/config", "--ignition-endpoint-ca", &ca];
+    let made = printed(&world, &[words.as_slice(), &endpoint].concat());
+    assert!(made.starts_with("cluster far (") && made.contains("imported; its status is adding-hosts"), "{made}");
+    let clusters = world.running.get(&format!("{API}/v2/clusters")).document();
+    let far = clusters.as_array().unwrap().iter().find(|cluster| cluster["name"] == "far").unwrap();
+    assert_eq!(far["ignition_endpoint"]["url"], "https://cfg.example.com/config");
+    assert!(far["ignition_endpoint"]["ca_certificate"].as_str().unwrap().len() > 100);
+    printed(&world, &["cluster", "set", "far", "--ignition-endpoint", "https://other.example.com/config"]);
+
+    world.register(&world.machines[0]).unwrap();
+    world.known(0);
+    printed(&world, &["host", "bind", "node-1", "far"]);
+    world.leaves_and_comes_back(0);
+    world.known(0);
+    printed(&world, &["host", "set", "node-1", "--ignition-endpoint-token-file", &token]);
+    let refused = landfall(&world, &["host", "set", "node-1", "ignition_endpoint_token=t0ken"]).unwrap_err();
+    assert!(refused.contains("ignition_endpoint_token is a secret"), "{refused}");
+    world.known(0);
+    let begun = printed(&world, &["host", "install", "node-1", "--yes"]);
+    assert!(begun.contains("is being installed; its status is installing"), "{begun}");
+    let config = world.running.client().host_ignition(world.infra_env.id, world.machines[0].id).unwrap();
+    let config = String::from_utf8(config).unwrap();
+    assert!(config.contains("\"certificateAuthorities\""), "the authority stays: {config}");
+    assert!(config.contains("https://other.example.com/config/worker") && config.contains("Bearer t0ken"), "{config}");
+    let refused = landfall(&world, &["cluster", "import", "x", "--api-name", "a", "--openshift-cluster-id", "no"]);
+    assert!(refused.is_err());
+}

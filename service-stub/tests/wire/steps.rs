@@ -69,6 +69,7 @@ impl Rack {
         let payload = Payload {
             machine_config_operator: Some(text(&installs[0]["mco_image"])),
             must_gather: Some(text(&installs[0]["must_gather_image"])),
+            coreos: None,
         };
         Self { hosts: hosts.collect(), cluster, running, payload }
     }

@@ -25,10 +25,13 @@ const fn row(
 }
 
 /// All that [`crds`] declares.
-pub const RESOURCES: [Resource; 14] = [
+pub const RESOURCES: [Resource; 17] = [
     row("config.openshift.io", "v1", "ClusterOperator", "clusteroperators", false, true),
     row("config.openshift.io", "v1", "ClusterVersion", "clusterversions", false, true),
     row("config.openshift.io", "v1", "Proxy", "proxies", false, true),
+    row("config.openshift.io", "v1", "Infrastructure", "infrastructures", false, true),
+    row("config.openshift.io", "v1", "ImageDigestMirrorSet", "imagedigestmirrorsets", false, true),
+    row("operator.openshift.io", "v1alpha1", "ImageContentSourcePolicy", "imagecontentsourcepolicies", false, false),
     row("operators.coreos.com", "v1alpha1", "Subscription", "subscriptions", true, true),
     row("operators.coreos.com", "v1alpha1", "ClusterServiceVersion", "clusterserviceversions", true, true),
     row("operators.coreos.com", "v1alpha1", "InstallPlan", "installplans", true, true),

@@ -3,17 +3,24 @@
 use api::proxy::{Choice, ProxyVariables};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A larger file is not a kubeconfig: with its certificates one has some ten KiB.
+const MAX_KUBECONFIG_BYTES: u64 = 4 << 20;
 
 /// Why the cluster can't be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("cannot use the kubeconfig {}", path.display())]
     Kubeconfig { path: PathBuf, source: Box<kube::config::KubeconfigError> },
+    #[error("cannot read the kubeconfig {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} has {len} bytes: it is not a kubeconfig", path.display())]
+    TooLarge { path: PathBuf, len: u64 },
     /// The cause may quote it, and it has an administrator's key.
     #[error("the kubeconfig that the service gave cannot be used")]
     Downloaded,
@@ -47,6 +54,11 @@ impl Login {
             }
             Self::Kubeconfig(path) => {
                 let failed = |source| LoginError::Kubeconfig { path: path.clone(), source: Box::new(source) };
+                let read = |source| LoginError::Read { path: path.clone(), source };
+                let len = std::fs::metadata(path).map_err(read)?.len();
+                if len > MAX_KUBECONFIG_BYTES {
+                    return Err(LoginError::TooLarge { path: path.clone(), len });
+                }
                 let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
                 Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(failed)?
             }

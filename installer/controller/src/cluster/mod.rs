@@ -8,6 +8,7 @@ mod watched;
 pub use login::{Login, LoginError, downloaded};
 pub use watched::Watched;
 
+use api::proxy::ProxyVariables;
 use futures_util::AsyncReadExt;
 use kube::{
     Api, Client,
@@ -21,6 +22,7 @@ use serde_json::Value;
 use std::{
     fmt::{self, Debug},
     future::Future,
+    path::Path,
     time::Duration,
 };
 
@@ -87,6 +89,12 @@ impl Cluster {
     pub fn new(config: kube::Config, deadline: Duration) -> Result<Self, LoginError> {
         let client = connect::client(config).map_err(|source| LoginError::Client { source: Box::new(source) })?;
         Ok(Self { client, deadline })
+    }
+
+    /// The cluster of a kubeconfig, by the proxies of the environment.
+    pub async fn of_kubeconfig(path: &Path) -> Result<Self, LoginError> {
+        let config = Login::Kubeconfig(path.to_owned()).config(&ProxyVariables::from_env()).await?;
+        Self::new(config, DEADLINE)
     }
 
     pub fn client(&self) -> Client {

@@ -55,11 +55,15 @@ kinds! {
     POD = "" "v1" "Pod" "pods";
     SERVICE = "" "v1" "Service" "services";
     CONFIG_MAP = "" "v1" "ConfigMap" "configmaps";
+    SECRET = "" "v1" "Secret" "secrets";
     EVENT = "" "v1" "Event" "events";
     JOB = "batch" "v1" "Job" "jobs";
     CLUSTER_ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "ClusterRoleBinding" "clusterrolebindings";
     CERTIFICATE_REQUEST = "certificates.k8s.io" "v1" "CertificateSigningRequest" "certificatesigningrequests";
     PROXY = "config.openshift.io" "v1" "Proxy" "proxies";
+    INFRASTRUCTURE = "config.openshift.io" "v1" "Infrastructure" "infrastructures";
+    IMAGE_DIGEST_MIRROR_SET = "config.openshift.io" "v1" "ImageDigestMirrorSet" "imagedigestmirrorsets";
+    IMAGE_CONTENT_SOURCE_POLICY = "operator.openshift.io" "v1alpha1" "ImageContentSourcePolicy" "imagecontentsourcepolicies";
     CLUSTER_VERSION = "config.openshift.io" "v1" "ClusterVersion" "clusterversions";
     CLUSTER_OPERATOR = "config.openshift.io" "v1" "ClusterOperator" "clusteroperators";
     SUBSCRIPTION = "operators.coreos.com" "v1alpha1" "Subscription" "subscriptions";
@@ -68,6 +72,7 @@ kinds! {
     PROVISIONING = "metal3.io" "v1alpha1" "Provisioning" "provisionings";
     BARE_METAL_HOST = "metal3.io" "v1alpha1" "BareMetalHost" "baremetalhosts";
     MACHINE = "machine.openshift.io" "v1beta1" "Machine" "machines";
+    MACHINE_CONFIG = "machineconfiguration.openshift.io" "v1" "MachineConfig" "machineconfigs";
     MACHINE_CONFIG_POOL = "machineconfiguration.openshift.io" "v1" "MachineConfigPool" "machineconfigpools";
     IMAGE_STREAM = "image.openshift.io" "v1" "ImageStream" "imagestreams";
 }

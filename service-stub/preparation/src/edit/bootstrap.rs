@@ -3,6 +3,7 @@
 use super::bare_metal::{self, Unmatched};
 use super::config;
 use super::error::EditError;
+use super::registries;
 use super::settings::NodeSettings;
 use ignition::model::{Document, File};
 
@@ -27,6 +28,12 @@ pub(super) fn edit(config: &mut Document<'_>, settings: &NodeSettings) -> Result
         } else if bare_metal::is_object(file) && !file.path.contains(METAL_CONFIG) {
             file.contents = config::resource(config::text_url(&unmatched.matched(file)?));
         }
+    }
+    if let Some(api) = &settings.internal_registry {
+        let path = registries::PATH;
+        let file = files.iter_mut().find(|file| file.path == path).ok_or(EditError::NoRegistries { path })?;
+        let text = config::contents(file).unwrap_or_default();
+        file.contents = config::resource(config::text_url(&registries::with_internal(&text, api)?));
     }
     if !settings.single_node {
         let marker = config::file(MARKER_PATH, "data:,".to_owned());

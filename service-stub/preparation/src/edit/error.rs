@@ -18,6 +18,10 @@ pub enum EditError {
     Vips { api: String, ingress: String },
     #[error("machine config pool {pool} was not found")]
     Pool { pool: String },
+    #[error("cannot find {path} in bootstrap.ign")]
+    NoRegistries { path: &'static str },
+    #[error("{path} in bootstrap.ign can't be read: {reason}")]
+    Registries { path: &'static str, reason: String },
 }
 
 /// A text of unknown origin, for a message.

@@ -5,6 +5,7 @@ mod bootstrap;
 mod config;
 mod error;
 mod pool;
+mod registries;
 mod roles;
 mod settings;
 mod vips;

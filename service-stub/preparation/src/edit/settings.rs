@@ -21,6 +21,8 @@ pub struct NodeSettings {
     pub service_ca_pem: Option<String>,
     /// Virtual addresses that come by DHCP.
     pub dhcp: Option<Vips>,
+    /// The name of the API within the cluster, where nodes are to find a registry that the cluster itself runs.
+    pub internal_registry: Option<String>,
     /// The hosts of the cluster.
     pub nodes: Vec<Node>,
 }

@@ -52,6 +52,7 @@ fn everything() -> NodeSettings {
         has_ipv6: true,
         service_ca_pem: Some("PEM 1".into()),
         dhcp: Some(Vips { api: vip(9), ingress: vip(10) }),
+        internal_registry: Some("api-int.c.example".into()),
         nodes: vec![Node { role: HostRole::Master, name: "m-1".into(), ..Node::default() }],
         ..NodeSettings::default()
     }
@@ -282,8 +283,9 @@ proptest! {
         ]),
         source in "(data:(text/plain)?(;base64)?,)?[a-zA-Z0-9%/+=:\\[\\]{} -]{0,40}",
         version in "3\\.[0-6]\\.0",
+        is_internal in any::<bool>(),
     ) {
-        let settings = everything();
+        let settings = NodeSettings { internal_registry: everything().internal_registry.filter(|_| is_internal), ..everything() };
         let mut files = made("3.2.0");
         files.insert(BOOTSTRAP.into(), config(&version, json!([{"path": path, "contents": {"source": source}}])));
         if apply(&mut files, &settings).is_ok() {

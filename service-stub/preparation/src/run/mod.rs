@@ -6,7 +6,7 @@ mod program;
 pub use program::ProgramError;
 
 use crate::{
-    Files, Job, Phase,
+    Files, Job, NodeSettings, Phase,
     directory::{self, Directory, DirectoryError},
     edit::{self, EditError},
     manifests::{self, ManifestError, ReleaseImage},
@@ -95,7 +95,8 @@ pub fn run(
     program.create(if job.nodes.single_node { SINGLE_NODE } else { "ignition-configs" })?;
     let mut files = outcome::read(&directory, job)?;
     on_phase(Phase::Edits);
-    edit::apply(&mut files, &job.nodes)?;
+    let internal_registry = release_image.map(|image| image.host);
+    edit::apply(&mut files, &NodeSettings { internal_registry, ..job.nodes.clone() })?;
     if stop() { Err(PreparationError::Cancelled) } else { Ok(files) }
 }
 

@@ -1,0 +1,77 @@
+//! `agent-config.yaml` and `nodes-config.yaml` of the agent-based installer, which list hosts alike.
+
+use super::{
+    PlanError,
+    hosts::PlannedHost,
+    kinds::{COMMON, COPY_NETWORK, interfaces, network, role, time_sources},
+    plan::{Draft, hints, put, put_host},
+    read::Fields,
+};
+use api::HostRole;
+
+/// Architectures of new nodes, by both of their names.
+const ARCHITECTURES: [(&str, &str); 6] = [
+    ("amd64", "x86_64"),
+    ("arm64", "aarch64"),
+    ("x86_64", "x86_64"),
+    ("aarch64", "aarch64"),
+    ("ppc64le", "ppc64le"),
+    ("s390x", "s390x"),
+];
+
+pub(crate) fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    fields.ignore(&COMMON);
+    put(&mut draft.other, "address", fields.text("rendezvousIP")?, &fields, "rendezvousIP")?;
+    time_sources(&mut fields, draft)?;
+    hosts(&mut fields, draft)
+}
+
+/// New nodes of a cluster that exists. What is not understood is refused: there is no second chance to see a warning.
+pub(crate) fn nodes_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let architecture = fields.text("cpuArchitecture")?.map(|given| {
+        let known = ARCHITECTURES.iter().find(|(name, _)| *name == given);
+        known.map(|(_, architecture)| *architecture).ok_or_else(|| {
+            let names: Vec<&str> = ARCHITECTURES.iter().map(|(name, _)| *name).collect();
+            fields.error("cpuArchitecture", format!("'{given}' is not one of {}", names.join(", ")))
+        })
+    });
+    put(&mut draft.cluster, "cpu_architecture", architecture.transpose()?, &fields, "cpuArchitecture")?;
+    put(&mut draft.infra_env, "ssh_authorized_key", fields.text("sshKey")?, &fields, "sshKey")?;
+    put(&mut draft.other, "boot_artifacts", fields.text("bootArtifactsBaseURL")?, &fields, "bootArtifactsBaseURL")?;
+    hosts(&mut fields, draft)?;
+    if draft.hosts.is_empty() {
+        return Err(fields.error("hosts", "is empty: give the MAC addresses of each new node"));
+    }
+    if let Some(host) = draft.hosts.iter().find(|host| host.role == HostRole::Master) {
+        let reason = format!("host {} is a master, but only workers can be added", host.label());
+        return Err(fields.error("hosts", reason));
+    }
+    draft.adds_nodes = true;
+    fields.finish()
+}
+
+fn hosts(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    for mut host in fields.objects("hosts")? {
+        let known = interfaces(&mut host)?;
+        if known.is_empty() {
+            return Err(host.error("interfaces", "is empty: give the MAC addresses that identify the machine"));
+        }
+        let mut installer_args = Vec::new();
+        if let Some(config) = host.value("networkConfig") {
+            network(&host, "networkConfig", &config, &known, draft)?;
+            installer_args.push(COPY_NETWORK.to_owned());
+        }
+        let role_text = host.text("role")?;
+        let planned = PlannedHost {
+            name: host.text("hostname")?.unwrap_or_default(),
+            role: role(&host, "role", role_text)?,
+            macs: known.into_iter().map(|(mac, _)| mac).collect(),
+            hints: hints(&mut host, "rootDeviceHints")?,
+            installer_args,
+            ignition_override: String::new(),
+            place: format!("{}: {}", host.file, host.place("interfaces")),
+        };
+        put_host(draft, planned)?;
+    }
+    Ok(())
+}
