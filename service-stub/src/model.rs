@@ -244,12 +244,6 @@ impl HostRecord {
         pool.filter(|pool| self.effective_role() == HostRole::Worker && !matches!(*pool, "" | "worker"))
     }
 
-    /// It is installed from a system on its own disk.
-    pub(crate) fn boots_from_disk(&self) -> bool {
-        let boot = self.facts().inventory.as_ref().and_then(|inventory| inventory.boot.as_ref());
-        boot.is_some_and(|boot| boot.device_type == "persistent")
-    }
-
     /// Its name, else its id.
     pub(crate) fn name_or_id(&self) -> String {
         self.hostname().map_or_else(|| self.host.id.to_string(), str::to_owned)

@@ -1,0 +1,11 @@
+//! Clusters whose install-time files the service makes, by a program that behaves as openshift-install does: what comes of it, what fails,
+//! several clusters, and a service that is killed meanwhile.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+mod files;
+mod rack;
+#[path = "../load/server.rs"]
+mod server;
