@@ -5,8 +5,9 @@ use crate::check::disks;
 use crate::model::{ClusterRecord, Event, HostRecord};
 use crate::state::ClusterState;
 use crate::store::Change;
-use api::HostStage;
+use api::{HostStage, Timestamp};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// No host is listed with more disks, nor with more interfaces.
 const MAX_PARTS: usize = 64;
@@ -30,6 +31,26 @@ fn event(change: &Change, message: &str, props: &Value) -> Event {
 fn host(change: &mut Change, record: &HostRecord, message: &str, props: &Value) {
     let (cluster_id, host_id) = (record.host.cluster_id, Some(record.host.id));
     let event = Event { cluster_id, host_id, ..event(change, message, props) };
+    change.event(event);
+}
+
+/// A preparation had the program of its release, for a time. `extracted` is how long it took to take it out of its image, if it was.
+pub(crate) fn program_used(
+    change: &mut Change,
+    record: &ClusterRecord,
+    image: &str,
+    since: Timestamp,
+    extracted: Option<Duration>,
+) {
+    let props = json!({
+        "release_id": image,
+        "start_time": since,
+        "end_time": change.now,
+        "cached": extracted.is_none(),
+        "extract_duration": extracted.unwrap_or_default().as_secs_f64(),
+    });
+    let event =
+        Event { cluster_id: Some(record.cluster.id), ..event(change, "installercache.release.metrics", &props) };
     change.event(event);
 }
 

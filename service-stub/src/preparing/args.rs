@@ -2,9 +2,10 @@
 
 use crate::model::ClusterRecord;
 use crate::releases::Catalogue;
+use anyhow::bail;
 use kernel::clock::Clock;
 use netcheck::image::ImageOptions;
-use preparation::cache::{ExtractionBounds, InstallerArgs, Installers, OpenError, ReleaseRequest};
+use preparation::cache::{ExtractionBounds, InstallerArgs, Installers, ReleaseRequest};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -48,8 +49,11 @@ pub(crate) struct GenerationArgs {
 
 impl GenerationArgs {
     /// What they ask for; `None` if nothing is made. The state directory must not be in use by another service.
-    pub(crate) fn open(self, state: &Path, options: ImageOptions) -> Result<Option<Generation>, OpenError> {
+    pub(crate) fn open(self, state: &Path, options: ImageOptions) -> anyhow::Result<Option<Generation>> {
         if !self.generate {
+            if self.installers.is_given() {
+                bail!("--openshift-install and --oc need --generate");
+            }
             return Ok(None);
         }
         let architecture = options.architecture.clone();

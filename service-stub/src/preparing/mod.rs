@@ -12,7 +12,7 @@ pub(crate) use args::GenerationArgs;
 
 use crate::cluster_files::{ClusterFiles, prepared::Place};
 use crate::documents;
-use crate::events::{self, kinds};
+use crate::events::{self, kinds, measured};
 use crate::http::Refusal;
 use crate::install_config;
 use crate::model::{ClusterRecord, Model};
@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::state::{ClusterState, cluster::Preparation};
 use crate::store::Change;
 use crate::text::chain;
-use api::{ClusterId, Secret};
+use api::{ClusterId, Secret, Timestamp};
 use preparation::{Bounds, Files, Phase, PreparationError};
 use serde_json::{Value, json};
 use std::{
@@ -190,6 +190,7 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     let job = job::of_cluster(service, generation, &model, record, release.unwrap_or_default());
     let job = job.map_err(|reason| failed(&reason))?;
     let request = generation.request(record, &job.release_image, service.settings.catalogue.as_deref());
+    let since = Timestamp::now();
     let installer = generation.installers.get(&request, stop);
     let installer = installer.map_err(|error| failed(&format!("failed to get installer path: {}", chain(&error))))?;
     let work: PathBuf = service.store.directory().join(WORK);
@@ -200,6 +201,13 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
         PreparationError::Cancelled => Failure::Stopped,
         error => failed(&chain(&error)),
     })?;
+    if !job.release_image.is_empty() {
+        let noted = service.change("", |change| {
+            measured::program_used(change, record, &job.release_image, since, installer.extraction());
+            Ok(())
+        });
+        noted.map_err(|refusal| failed(&refusal.message()))?;
+    }
     drop(installer);
     let files = with_hosts(service, &model, id, files).map_err(|reason| failed(&reason))?;
     let made = ClusterFiles::Made(Arc::new(files.clone()));

@@ -163,6 +163,6 @@ fn a_node_that_runs_from_its_disk_needs_a_system_of_the_cluster() {
     let image = world.install_request(machine).coreos_image.unwrap();
     assert!(image.starts_with("quay.io/os@sha256:"), "{image}");
     let config = client.host_ignition(world.infra_env.id, machine.id).unwrap();
-    assert!(String::from_utf8_lossy(&config).contains("stateroot-cleanup.service"));
+    assert!(String::from_utf8_lossy(&config).contains("cleanup-assisted-discovery-stateroot.service"));
     assert_eq!(world.put(machine, HostStage::WritingImageToDisk, "").map_err(|error| error.to_string()), Ok(()));
 }

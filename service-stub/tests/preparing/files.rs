@@ -3,6 +3,12 @@
 use crate::rack::{Rack, Site, preparation, secret, slow};
 use installer_double::Behaviour;
 use serde_json::{Value, json};
+use std::{env, path::PathBuf};
+
+/// The openshift-install to run in the double's place.
+fn real() -> Option<PathBuf> {
+    env::var_os("LANDFALL_OPENSHIFT_INSTALL").map(PathBuf::from)
+}
 
 fn entry<'a>(config: &'a Value, path: &str) -> Option<&'a Value> {
     config["storage"]["files"].as_array()?.iter().find(|file| file["path"] == path)
@@ -10,7 +16,7 @@ fn entry<'a>(config: &'a Value, path: &str) -> Option<&'a Value> {
 
 #[test]
 fn several_nodes_get_files_of_their_own_in_the_background() {
-    let site = Site::start(&slow("manifests", 1500));
+    let site = Site::start(&Behaviour { real: real(), ..slow("manifests", 1500) });
     let rack = Rack::ready(&site, 1, 3, 5);
     let before: Value =
         serde_json::from_slice(&site.get(&format!("/v2/clusters/{}/install-config", rack.cluster)).unwrap()).unwrap();
@@ -58,12 +64,12 @@ fn several_nodes_get_files_of_their_own_in_the_background() {
             "{name}"
         );
     }
-    assert_eq!(site.leftovers(), [""; 0].map(std::path::PathBuf::from));
+    assert_eq!(site.leftovers(), [""; 0].map(PathBuf::from));
 }
 
 #[test]
 fn a_single_node_bootstraps_in_place() {
-    let site = Site::start(&Behaviour::default());
+    let site = Site::start(&Behaviour { real: real(), ..Behaviour::default() });
     let rack = Rack::ready(&site, 2, 1, 1);
     rack.install(&site);
     site.until("installing", &rack, |cluster| cluster["status"] == "installing");
@@ -85,7 +91,7 @@ fn a_single_node_bootstraps_in_place() {
 #[test]
 fn users_manifests_are_in_the_files_and_patches_applied() {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let site = Site::start(&Behaviour::default());
+    let site = Site::start(&Behaviour { real: real(), ..Behaviour::default() });
     let rack = Rack::ready(&site, 3, 3, 3);
     let post = |folder: &str, file: &str, content: &str| {
         let body = json!({"folder": folder, "file_name": file, "content": STANDARD.encode(content)});

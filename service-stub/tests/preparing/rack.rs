@@ -45,8 +45,7 @@ impl Site {
             option("requirements", at("requirements.json")),
             "--monitor-interval=1".to_owned(),
             "--disable-validations=api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,\
-             apps-domain-name-resolved-correctly,dns-wildcard-not-configured,release-domain-name-resolved-correctly,\
-             ntp-synced,container-images-available,platform-network-settings-valid"
+             apps-domain-name-resolved-correctly,dns-wildcard-not-configured,ntp-synced,container-images-available"
                 .to_owned(),
         ];
         self.served = Some(Served::start_with(&self.state(), 0, 1, &more));

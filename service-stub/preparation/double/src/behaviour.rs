@@ -14,6 +14,8 @@ pub struct Behaviour {
     /// Each call is a line of JSON there.
     pub log: Option<PathBuf>,
     pub faults: Vec<Fault>,
+    /// The real program, which is run in the double's place.
+    pub real: Option<PathBuf>,
     /// For `bootstrap.ign`, `master.ign` and so on: configs that the double adds its own to.
     pub bases: BTreeMap<String, PathBuf>,
     /// Files that are used as they are instead of the double's own.

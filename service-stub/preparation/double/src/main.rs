@@ -15,6 +15,7 @@ use nix::{
 use std::{
     env, fs,
     io::{self, Write},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
     thread,
@@ -51,6 +52,10 @@ fn run(arguments: &[String]) -> anyhow::Result<u8> {
         if let Some(code) = before(fault, &directory)? {
             return Ok(code);
         }
+    }
+    if let Some(real) = &behaviour.real {
+        let error = Command::new(real).args(arguments).exec();
+        return Err(error).with_context(|| format!("cannot start {}", real.display()));
     }
     let result = match words[..] {
         ["version"] => {

@@ -5,8 +5,8 @@ use api::{ClusterId, Secret};
 use ignition::data_url;
 use installer_double::{Behaviour, Call, Double, Fault};
 use preparation::{
-    Bounds, DirectoryError, Files, Folder, Job, Manifest, NodeSettings, Phase, PreparationError, ProgramError, Source,
-    clean, run,
+    Bounds, DirectoryError, Files, Folder, Job, Manifest, Node, NodeSettings, Phase, PreparationError, ProgramError,
+    Source, clean, run,
 };
 use serde_json::{Value, json};
 use std::{
@@ -110,9 +110,21 @@ fn job(install_config: &Value) -> Job {
         nodes: NodeSettings {
             openshift_version: "4.22.9".to_owned(),
             single_node: replicas("/controlPlane/replicas") == 1,
+            nodes: nodes(install_config),
             ..NodeSettings::default()
         },
     }
+}
+
+/// The hosts that the install-config names.
+fn nodes(install_config: &Value) -> Vec<Node> {
+    let hosts = install_config.pointer("/platform/baremetal/hosts").and_then(Value::as_array);
+    let node = |host: &Value| Node {
+        role: serde_json::from_value(host["role"].clone()).unwrap(),
+        name: host["name"].as_str().unwrap().to_owned(),
+        ..Node::default()
+    };
+    hosts.into_iter().flatten().map(node).collect()
 }
 
 fn user(folder: Folder, file: &str, content: &str) -> Manifest {

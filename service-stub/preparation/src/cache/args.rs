@@ -20,11 +20,11 @@ const USER_BUNDLE: &str = "etc/pki/ca-trust/extracted/pem/user-registry-ca-bundl
 pub struct InstallerArgs {
     /// openshift-install to run, instead of the one in the release image: for one version (4.22.9=FILE), a minor release (4.22=FILE), or
     /// all. May be repeated
-    #[arg(long = "openshift-install", value_name = "[VERSION=]FILE", requires = "generate")]
+    #[arg(long = "openshift-install", value_name = "[VERSION=]FILE")]
     pub openshift_install: Vec<GivenInstaller>,
 
     /// Extract openshift-install with this oc, instead of without any other program
-    #[arg(long, value_name = "FILE", requires = "generate")]
+    #[arg(long, value_name = "FILE")]
     pub oc: Option<PathBuf>,
 
     /// Release image for --oc to extract from, if registries.conf has no mirrors
@@ -36,6 +36,11 @@ pub struct InstallerArgs {
 }
 
 impl InstallerArgs {
+    /// Whether a program is named.
+    pub fn is_given(&self) -> bool {
+        !self.openshift_install.is_empty() || self.oc.is_some()
+    }
+
     pub fn given(&self) -> GivenInstallers {
         GivenInstallers(self.openshift_install.clone())
     }
