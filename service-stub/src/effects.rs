@@ -125,8 +125,11 @@ pub(crate) fn on_cluster(change: &mut Change, record: &mut ClusterRecord, effect
             record.course.preparation_reason.clear();
         }
         E::PreparationFailed => {
-            record.course.preparation = Preparation::Failed;
-            record.course.preparation_reason = info;
+            // What made files says more than that there are none.
+            if record.course.preparation != Preparation::Failed {
+                record.course.preparation = Preparation::Failed;
+                record.course.preparation_reason = info;
+            }
         }
         E::SingleNodeVips => single_node_vips(change, record),
         E::StageTimedOut => {

@@ -151,7 +151,7 @@ fn given_file(service: &Service, call: &Call, names: &[&'static str]) -> Result<
             ),
         )
     };
-    if files.is_none() && wanted != INSTALL_CONFIG {
+    if !service.settings.has_control_plane() && wanted != INSTALL_CONFIG {
         return Err(missing());
     }
     let allowed = match wanted {
