@@ -184,11 +184,11 @@ fn is_default(route: &Route, v6: bool) -> bool {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BootstrapError {
     #[error("no host of the cluster was chosen to bootstrap")]
-    NoHost,
+    Host,
     #[error("the cluster has no machine network")]
-    NoNetwork,
+    Network,
     #[error("No matching interface found for host {0}")]
-    NoInterface(HostId),
+    Interface(HostId),
 }
 
 /// The address that the bootstrap host's kubelet is to use: in the first of the machine networks, or the one that was chosen. Without a
@@ -197,7 +197,7 @@ pub(crate) fn bootstrap_address(
     cluster: &ClusterRecord,
     hosts: &[Arc<HostRecord>],
 ) -> Result<Option<IpAddr>, BootstrapError> {
-    let bootstrap = hosts.iter().find(|record| record.host.bootstrap).ok_or(BootstrapError::NoHost)?;
+    let bootstrap = hosts.iter().find(|record| record.host.bootstrap).ok_or(BootstrapError::Host)?;
     let id = bootstrap.host.id;
     if is_chosen(cluster) {
         let chosen = allocate(cluster, hosts).and_then(|all| all.get(&id).map(|cidr| cidr.address));
@@ -207,12 +207,12 @@ pub(crate) fn bootstrap_address(
         return Ok(chosen);
     }
     let networks = machine_networks::find(cluster, hosts);
-    let network = networks.first().ok_or(BootstrapError::NoNetwork)?;
+    let network = networks.first().ok_or(BootstrapError::Network)?;
     let inventory = bootstrap.facts().inventory.as_ref();
     let nics = inventory.iter().flat_map(|inventory| &inventory.interfaces);
     let texts = nics.flat_map(|nic| nic.ipv4_addresses.iter().chain(&nic.ipv6_addresses));
     let mut addresses = texts.filter_map(|text| text.parse::<Cidr>().ok()).map(|cidr| cidr.address);
-    addresses.find(|address| network.contains(*address)).map(Some).ok_or(BootstrapError::NoInterface(id))
+    addresses.find(|address| network.contains(*address)).map(Some).ok_or(BootstrapError::Interface(id))
 }
 
 #[cfg(test)]

@@ -132,7 +132,10 @@ fn exhaustive(hosts: &[Candidate], chosen: &[(usize, Cidr)]) -> Option<Vec<Cidr>
     })
 }
 
-fn any_host() -> impl Strategy<Value = (Vec<(u8, u8, i32)>, Vec<(u8, u8)>)> {
+/// Networks with their prefixes and metrics, and further networks.
+type Drawn = (Vec<(u8, u8, i32)>, Vec<(u8, u8)>);
+
+fn any_host() -> impl Strategy<Value = Drawn> {
     let prefix = prop::sample::select(vec![16_u8, 24, 25]);
     (prop::collection::vec((0_u8..4, prefix.clone(), 0..3), 1..4), prop::collection::vec((0_u8..4, prefix), 0..2))
 }
@@ -238,12 +241,12 @@ fn the_bootstrap_host_has_an_address() {
         (managed("10.0.0.0/24", 3), address("10.0.0.1")),
         (managed("fd00::/64", 3), address("fd00::1")),
         (managed("192.0.2.77/24", 1), address("192.0.2.1")),
-        (managed("198.51.100.0/24", 3), Err(BootstrapError::NoInterface(id(1)))),
-        (managed("x", 3), Err(BootstrapError::NoNetwork)),
+        (managed("198.51.100.0/24", 3), Err(BootstrapError::Interface(id(1)))),
+        (managed("x", 3), Err(BootstrapError::Network)),
         (cluster(|_| (), &hosts), address("10.1.0.1")),
         (cluster(|_| (), &[]), Ok(None)),
     ] {
         assert_eq!(bootstrap_address(&cluster, &hosts), expected, "{:?}", cluster.cluster.machine_networks);
     }
-    assert_eq!(bootstrap_address(&managed("10.0.0.0/24", 3), &hosts[..1]), Err(BootstrapError::NoHost));
+    assert_eq!(bootstrap_address(&managed("10.0.0.0/24", 3), &hosts[..1]), Err(BootstrapError::Host));
 }

@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::model::InfraEnvRecord;
 use crate::pass::{Rules, Unsettled};
 use crate::payload::Payloads;
-use crate::preparing::Preparations;
+use crate::preparing::running::Preparations;
 use crate::store::{Change, Store, StoreError};
 use crate::unregistered::Unregistered;
 use api::Timestamp;

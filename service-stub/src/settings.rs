@@ -2,7 +2,7 @@
 
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
-use crate::cluster_files::GivenFiles;
+use crate::cluster_files::given::GivenFiles;
 use crate::events::limits::EventLimits;
 use crate::generated_manifests::options::ManifestOptions;
 use crate::http::{hosts::Hosts, limits::Limits};
@@ -10,7 +10,7 @@ use crate::install_config::Site;
 use crate::mirrors::Mirrors;
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
-use crate::preparing::Generation;
+use crate::preparing::args::Generation;
 use crate::releases::Catalogue;
 use crate::rendezvous::Rendezvous;
 use crate::state::limits::FinalizingLimits;

@@ -147,7 +147,7 @@ fn endpoint(config: &str) -> Option<(String, String)> {
     Some((source.strip_suffix(POOL).unwrap_or(source).to_owned(), authority))
 }
 
-fn texts<'a>(list: Option<&'a Value>) -> impl Iterator<Item = &'a str> {
+fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(own.names("tls").unwrap(), ["ca.key"]);
         assert_eq!(own.read_if_present("missing").unwrap(), None);
         own.remove("tls/ca.key").unwrap();
-        fs::set_permissions(path.join("cluster/tls"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path.join("cluster/tls"), Permissions::from_mode(0o000)).unwrap();
         drop(own);
         assert!(!path.exists());
     }

@@ -1,6 +1,6 @@
 //! Why install-time files can't be used.
 
-use super::{MAX_BYTES, REQUIRED};
+use super::reading::{MAX_BYTES, REQUIRED};
 use crate::store::seal::SealError;
 use std::{io, path::PathBuf};
 

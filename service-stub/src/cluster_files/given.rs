@@ -1,6 +1,7 @@
 //! An operator's directory of install-time files.
 
-use super::{ClusterFilesError, REQUIRED, read};
+use super::error::ClusterFilesError;
+use super::reading::{REQUIRED, read};
 use crate::model::ClusterRecord;
 use std::{
     fs,

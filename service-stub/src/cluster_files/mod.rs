@@ -2,31 +2,24 @@
 //! one cluster, beside the records (docs/compatibility.md#cluster-file-names).
 
 mod error;
-mod given;
+pub(crate) mod given;
 pub(crate) mod prepared;
+mod reading;
 
 pub use error::ClusterFilesError;
 pub use given::GivenFiles;
 
 use crate::model::ClusterRecord;
 use crate::service::Service;
-use api::HostRole;
+use api::{ClusterId, HostRole};
 use ignition::data_url;
 use preparation::Files;
+use reading::read;
 use serde::Deserialize;
 use serde_json::Value;
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 use uuid::Uuid;
 
-/// A control plane needs these.
-const REQUIRED: [&str; 3] = ["bootstrap.ign", "master.ign", "worker.ign"];
-/// A larger file is a mistake: configs have a few MB at most.
-const MAX_BYTES: u64 = 64 << 20;
 /// Where the bootstrap host finds the cluster's identity.
 const IDENTITY: &str = "/opt/openshift/manifests/cvo-overrides.yaml";
 
@@ -46,8 +39,16 @@ impl ClusterFiles {
     pub(crate) fn of_cluster(service: &Service, record: &ClusterRecord) -> Option<Self> {
         match &service.settings.cluster_files {
             Some(given) => given.of_cluster(record).map(Self::Given),
-            None => prepared::Place::of_cluster(service, record).map(Self::Prepared),
+            None => {
+                let attempt = record.course.prepared_files?;
+                Some(Self::Prepared(Self::place(service, record.cluster.id, attempt)))
+            }
         }
+    }
+
+    /// Where the files of a preparation are.
+    pub(crate) fn place(service: &Service, cluster: ClusterId, attempt: Uuid) -> prepared::Place {
+        prepared::Place::new(service.store.directory(), service.store.seal(), cluster, attempt)
     }
 
     /// The contents of a file, if it exists. `name` must not come from a client as it is.
@@ -83,21 +84,6 @@ impl ClusterFiles {
             HostRole::Master | HostRole::Bootstrap => "master.ign",
         }
     }
-}
-
-/// The contents of a file, if it exists.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, ClusterFilesError> {
-    let failed = |source| ClusterFilesError::Read { path: path.to_owned(), source };
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
-    };
-    let mut contents = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut contents).map_err(failed)?;
-    if u64::try_from(contents.len()).is_ok_and(|len| len > MAX_BYTES) {
-        return Err(ClusterFilesError::TooLarge { path: path.to_owned() });
-    }
-    Ok(Some(contents))
 }
 
 /// The cluster's identity in its bootstrap's config.

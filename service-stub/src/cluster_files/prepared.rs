@@ -1,9 +1,8 @@
 //! Files that were prepared for a cluster: `clusters/ID/ATTEMPT/NAME` in the state directory, sealed as the records are. The cluster's record
 //! names the attempt, so a preparation that was interrupted while it wrote is never used.
 
-use super::{ClusterFilesError, MAX_BYTES};
-use crate::model::ClusterRecord;
-use crate::service::Service;
+use super::error::ClusterFilesError;
+use super::reading::{MAX_BYTES, read};
 use crate::store::seal::Seal;
 use api::ClusterId;
 use preparation::Files;
@@ -33,14 +32,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The cluster's, if it has been prepared.
-    pub(crate) fn of_cluster(service: &Service, record: &ClusterRecord) -> Option<Self> {
-        record.course.prepared_files.map(|attempt| Self::new(service, record.cluster.id, attempt))
-    }
-
-    pub(crate) fn new(service: &Service, cluster: ClusterId, attempt: Uuid) -> Self {
-        let (state, seal) = (service.store.directory().to_owned(), service.store.seal());
-        Self { state, cluster, attempt, seal }
+    pub(crate) fn new(state: &Path, seal: Arc<Seal>, cluster: ClusterId, attempt: Uuid) -> Self {
+        Self { state: state.to_owned(), cluster, attempt, seal }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -57,7 +50,7 @@ impl Place {
             return Ok(None);
         }
         let path = self.path(name);
-        let Some(sealed) = super::read(&path)? else { return Ok(None) };
+        let Some(sealed) = read(&path)? else { return Ok(None) };
         let opened = self.seal.open(DIRECTORY, &self.key(name), &sealed);
         opened.map(Some).map_err(|source| ClusterFilesError::Sealed { path, source })
     }

@@ -92,7 +92,7 @@ pub(super) enum FetchError {
     #[error("the SHA-256 of {url} is {found}, not {expected}")]
     Digest { url: String, found: String, expected: String },
     #[error("{url} is not a live ISO for this entry")]
-    Check { url: String, source: CheckError },
+    Check { url: String, source: Box<CheckError> },
     #[error("cannot store the download in {}", path.display())]
     Write { path: PathBuf, source: io::Error },
 }
@@ -126,7 +126,7 @@ pub(super) fn obtain(
     }
     download(image, place, access, cancel, progress)?;
     let iso = check::open(&place.iso(), image)
-        .map_err(|source| FetchError::Check { url: public_url(&image.url), source })
+        .map_err(|source| FetchError::Check { url: public_url(&image.url), source: Box::new(source) })
         // It would be the same the next time.
         .inspect_err(|_| drop(place.remove_stored()))?;
     if access.warns_without_agent && !image.offline {

@@ -152,36 +152,35 @@ const WORKERS: [HostRole; 6] =
 #[test]
 fn an_operator_takes_more_of_some_hosts() {
     use HostRole::{Arbiter, AutoAssign, Master, Worker};
-    let one = [Master];
-    let with_arbiter = [Master, Master, Arbiter];
-    let unassigned = [AutoAssign; 3];
-    let rows: &[(&str, &str, &[HostRole], HostRole, (u64, u64))] = &[
+    /// Operator, version, the roles of all hosts, that of the one, and what it takes: processors and MiB.
+    type Row = (&'static str, &'static str, &'static [HostRole], HostRole, (u64, u64));
+    let rows: &[Row] = &[
         ("lso", "4.22.9", &MASTERS, Master, (0, 0)),
         ("metallb", "4.22.9", &MASTERS, Master, (0, 0)),
         ("mtv", "4.22.9", &MASTERS, Master, (1, 1024)),
-        ("mtv", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("mtv", "4.22.9", &[Master, Master, Arbiter], Arbiter, (0, 0)),
         ("osc", "4.22.9", &WORKERS, Worker, (1, 1024)),
         ("mce", "4.22.9", &MASTERS, Master, (4, 16384)),
-        ("mce", "4.22.9", &one, Master, (8, 32768)),
-        ("mce", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("mce", "4.22.9", &[Master], Master, (8, 32768)),
+        ("mce", "4.22.9", &[Master, Master, Arbiter], Arbiter, (0, 0)),
         ("openshift-ai", "4.22.9", &WORKERS, Master, (0, 0)),
         ("openshift-ai", "4.22.9", &WORKERS, Worker, (8, 32768)),
-        ("openshift-ai", "4.22.9", &unassigned, AutoAssign, (0, 0)),
+        ("openshift-ai", "4.22.9", &[AutoAssign; 3], AutoAssign, (0, 0)),
         // Two devices that a virtual machine may be given.
         ("cnv", "4.22.9", &MASTERS, Master, (4, 150)),
         ("cnv", "4.22.9", &WORKERS, Worker, (2, 360 + 2048)),
-        ("cnv", "4.22.9", &unassigned, AutoAssign, (2, 360 + 2048)),
-        ("cnv", "4.22.9", &one, Master, (6, 510 + 2048)),
-        ("cnv", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
-        ("lvm", "4.12.3", &one, Master, (1, 1200)),
+        ("cnv", "4.22.9", &[AutoAssign; 3], AutoAssign, (2, 360 + 2048)),
+        ("cnv", "4.22.9", &[Master], Master, (6, 510 + 2048)),
+        ("cnv", "4.22.9", &[Master, Master, Arbiter], Arbiter, (0, 0)),
+        ("lvm", "4.12.3", &[Master], Master, (1, 1200)),
         ("lvm", "4.15.0", &MASTERS, Master, (1, 400)),
         ("lvm", "4.16.0", &WORKERS, Worker, (1, 100)),
         ("lvm", "4.22.9", &WORKERS, Master, (0, 0)),
-        ("lvm", "4.22.9", &with_arbiter, Arbiter, (0, 0)),
+        ("lvm", "4.22.9", &[Master, Master, Arbiter], Arbiter, (0, 0)),
         // Two disks besides the one it is installed to, one of them too small.
         ("odf", "4.22.9", &MASTERS, Master, (6 + 2, (19 + 5) << 10)),
-        ("odf", "4.22.9", &unassigned, AutoAssign, (6 + 2, (19 + 5) << 10)),
-        ("odf", "4.22.9", &with_arbiter, Arbiter, (6 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &[AutoAssign; 3], AutoAssign, (6 + 2, (19 + 5) << 10)),
+        ("odf", "4.22.9", &[Master, Master, Arbiter], Arbiter, (6 + 2, (19 + 5) << 10)),
         ("odf", "4.22.9", &WORKERS, Master, (0, 0)),
         ("odf", "4.22.9", &WORKERS, Worker, (8 + 2, (19 + 5) << 10)),
         ("odf", "4.22.9", &WORKERS[..4], Worker, (0, 0)),

@@ -4,13 +4,14 @@
 //! A cluster that is preparing and has no files is due. So nothing has to be remembered about runs: after a restart they begin again, and
 //! a cluster that was cancelled, reset or deleted meanwhile ends its run.
 
-mod args;
+pub(crate) mod args;
 mod job;
+pub(crate) mod running;
 
 pub use args::Generation;
 pub(crate) use args::GenerationArgs;
 
-use crate::cluster_files::{ClusterFiles, prepared::Place};
+use crate::cluster_files::ClusterFiles;
 use crate::documents;
 use crate::events::{self, kinds, measured};
 use crate::http::Refusal;
@@ -25,9 +26,8 @@ use api::{ClusterId, Secret, Timestamp};
 use preparation::{Bounds, Files, Phase, PreparationError};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
 };
 use uuid::Uuid;
@@ -38,18 +38,6 @@ const AT_ONCE: usize = 2;
 const DIRECTORY_BYTES: u64 = 2 << 30;
 /// Where runs work, in the state directory.
 const WORK: &str = "preparation";
-
-/// Clusters whose files are being made.
-#[derive(Debug, Default)]
-pub(crate) struct Preparations {
-    running: Mutex<BTreeSet<ClusterId>>,
-}
-
-impl Preparations {
-    fn running(&self) -> MutexGuard<'_, BTreeSet<ClusterId>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Removes what runs of an earlier process have left.
 pub(crate) fn clean(state: &Path) {
@@ -146,7 +134,7 @@ fn prepare(service: &Service, record: &ClusterRecord) {
     });
     match (done, outcome) {
         (Ok(()), Ok(made)) => {
-            Place::new(service, id, made.attempt).remove_others();
+            ClusterFiles::place(service, id, made.attempt).remove_others();
             tracing::info!(cluster = %id, "the cluster's files are made");
         }
         (Ok(()), Err(failure)) => tracing::warn!(cluster = %id, "the preparation failed: {failure}"),
@@ -206,7 +194,7 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
             measured::program_used(change, record, &job.release_image, since, installer.extraction());
             Ok(())
         });
-        noted.map_err(|refusal| failed(&refusal.message()))?;
+        noted.map_err(|refusal| failed(refusal.message()))?;
     }
     drop(installer);
     let files = with_hosts(service, &model, id, files).map_err(|reason| failed(&reason))?;
@@ -214,7 +202,7 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     let openshift_cluster_id = made.cluster_id().ok().flatten();
     let openshift_cluster_id = openshift_cluster_id.ok_or_else(|| failed("could not find cvo-overrides file"))?;
     let attempt = Uuid::new_v4();
-    Place::new(service, id, attempt).write(&files).map_err(|error| failed(&chain(&error)))?;
+    ClusterFiles::place(service, id, attempt).write(&files).map_err(|error| failed(&chain(&error)))?;
     Ok(Made { attempt, openshift_cluster_id })
 }
 

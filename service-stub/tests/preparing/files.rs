@@ -18,8 +18,9 @@ fn entry<'a>(config: &'a Value, path: &str) -> Option<&'a Value> {
 fn several_nodes_get_files_of_their_own_in_the_background() {
     let site = Site::start(&Behaviour { real: real(), ..slow("manifests", 1500) });
     let rack = Rack::ready(&site, 1, 3, 5);
-    let before: Value =
+    let before: String =
         serde_json::from_slice(&site.get(&format!("/v2/clusters/{}/install-config", rack.cluster)).unwrap()).unwrap();
+    let before: Value = serde_json::from_str(&before).unwrap();
     rack.install(&site);
     let cluster = site.until("preparing", &rack, |cluster| cluster["status"] == "preparing-for-installation");
     assert_eq!(preparation(&cluster), "not_started", "the answer came before anything was made");

@@ -312,7 +312,7 @@ fn expand(path: &Path, document: &Value, bounds: &mut Bounds) -> Result<Vec<Path
         let mut next = Vec::new();
         for (prefix, value) in routes {
             bounds.visit()?;
-            let step = |value| ([&prefix[..], &[part.clone()]].concat(), value);
+            let step = |value| ([&prefix[..], std::slice::from_ref(part)].concat(), value);
             match part.split_once('=') {
                 Some((key, text)) if !text.contains('=') => find(&prefix, value, key, text, &mut next, bounds)?,
                 // The end of a list, or a key that will be added.

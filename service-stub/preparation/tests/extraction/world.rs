@@ -257,7 +257,7 @@ fn release(parts: &Parts, address: &str) -> (Images, String) {
     for tag in ["4.22.9", "4.22.9-wrong", "latest"] {
         let name = format!("ocp/release:{tag}");
         digest = if parts.index {
-            let own = images.image("ocp/release:own", &[manifests.clone()]);
+            let own = images.image("ocp/release:own", std::slice::from_ref(&manifests));
             let other = images.image("ocp/release:other", &[layer(&[("a", b"another architecture's")])]);
             images.index(&name, &[("arm64", &other), ("amd64", &own)])
         } else {
