@@ -55,6 +55,10 @@ Examples:
     landfall serve --state-dir ./state --auth local --iso live.iso \\
       --image os.raw.gz --cluster-files ./rack
 
+  The same, with files that the service makes for each cluster:
+    landfall serve --state-dir ./state --auth local --iso live.iso \\
+      --image os.raw.gz --generate --release-images releases.json
+
   State tables of hosts and clusters:
     landfall serve states
 

@@ -241,6 +241,11 @@ fn add_nodes() {
 }
 
 #[test]
+fn generation() {
+    holds("docs/generation.md");
+}
+
+#[test]
 fn service() {
     holds("docs/service.md");
 }
@@ -326,6 +331,7 @@ fn pages_without_a_test_have_no_commands() {
         "commands.md",
         "controller.md",
         "development.md",
+        "generation.md",
         "ignition.md",
         "image-builders.md",
         "install.md",

@@ -204,6 +204,8 @@ struct Create {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "landfall cluster import [OPTIONS] --api-name <NAME>\n       \
+    --openshift-cluster-id <UUID> <NAME>")]
 struct Import {
     /// Name of the cluster, if that of its API has none
     name: String,

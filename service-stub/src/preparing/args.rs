@@ -17,12 +17,12 @@ use std::{
 pub(crate) struct GenerationArgs {
     /// Make the install-time files of each cluster, with the openshift-install that its release image contains. Each cluster has a control
     /// plane then
-    #[arg(help_heading = "Clusters", long, conflicts_with = "cluster_files", group = "control_plane")]
+    #[arg(help_heading = "Files of clusters", long, conflicts_with = "cluster_files", group = "control_plane")]
     pub(crate) generate: bool,
 
     /// Whom the cluster's telemetry names as the one who installed it
     #[arg(
-        help_heading = "Clusters",
+        help_heading = "Files of clusters",
         long,
         value_name = "NAME",
         default_value = "assisted-installer",
@@ -32,7 +32,7 @@ pub(crate) struct GenerationArgs {
 
     /// Directory of keys and certificates that sign those of clusters, instead of new ones
     #[arg(
-        help_heading = "Clusters",
+        help_heading = "Files of clusters",
         long,
         value_name = "DIR",
         env = "EPHEMERAL_INSTALLER_CLUSTER_TLS_CERTS_OVERRIDE_DIR"
@@ -40,7 +40,7 @@ pub(crate) struct GenerationArgs {
     signers: Option<PathBuf>,
 
     /// Minutes that each of the two commands of openshift-install may take for a cluster
-    #[arg(help_heading = "Clusters", long, value_name = "MINUTES", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
+    #[arg(help_heading = "Files of clusters", long, value_name = "MINUTES", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
     generation_time: u64,
 
     #[command(flatten)]

@@ -16,7 +16,7 @@ const USER_BUNDLE: &str = "etc/pki/ca-trust/extracted/pem/user-registry-ca-bundl
 
 /// Where the program of each release comes from.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Clusters")]
+#[command(next_help_heading = "Files of clusters")]
 pub struct InstallerArgs {
     /// openshift-install to run, instead of the one in the release image: for one version (4.22.9=FILE), a minor release (4.22=FILE), or
     /// all. May be repeated

@@ -54,7 +54,7 @@ impl fmt::Display for Size {
 
 /// How large the cache may become.
 #[derive(clap::Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Clusters")]
+#[command(next_help_heading = "Files of clusters")]
 pub struct InstallerCacheArgs {
     /// Space for cached copies of openshift-install, as 20GiB. When it is full, the copies that were not used for the longest time are
     /// removed; a new release waits while all are in use. 0: no limit
