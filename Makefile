@@ -84,6 +84,7 @@ test: setup
 peers-check: setup kubernetes
 	@[ -d "$(LANDFALL_PEERS)" ] || { echo "peers-check: LANDFALL_PEERS=DIR must name the folder with the real programs" >&2; exit 2; }
 	rm -f $(CARGO_TARGET_DIR)/tmp/peers.tsv
+	cargo build -p installer-double
 	status=0; LANDFALL_PEERS='$(LANDFALL_PEERS)' cargo test --workspace --test peers -- --nocapture --test-threads 32 || status=$$?; \
 		sort $(CARGO_TARGET_DIR)/tmp/peers.tsv; exit $$status
 

@@ -146,7 +146,7 @@ fn summary(state: &Value) -> String {
 }
 
 /// Validations that do not succeed, with what they say.
-fn failures(validations: &Value) -> Vec<String> {
+pub(crate) fn failures(validations: &Value) -> Vec<String> {
     let groups: Value = serde_json::from_str(validations.as_str().unwrap_or("{}")).unwrap_or_default();
     let all = groups.as_object().into_iter().flatten().flat_map(|(_, group)| group.as_array().into_iter().flatten());
     let failed = all.filter(|one| !["success", "disabled"].contains(&one["status"].as_str().unwrap_or_default()));

@@ -56,7 +56,9 @@ fn a_failure_is_told_in_short_and_can_be_repeated() {
     let told = events.iter().find(|(name, _)| name == "prepare_installation_failed").unwrap();
     assert!(told.1.contains(&reason), "{}", told.1);
     assert!(!events.iter().any(|(name, _)| name == "cluster_prepare_installation_started"));
-    site.until("ready again", &rack, |cluster| cluster["status"] == "ready");
+    let cluster = site.until("ready again", &rack, |cluster| cluster["status"] == "ready");
+    assert_eq!(cluster["last-installation-preparation"]["reason"], reason, "it stays");
+    assert_eq!(site.file(&rack, "bootstrap.ign").unwrap_err(), 409);
     assert!(site.leftovers().is_empty() && !Path::new(&site.state().join("clusters")).exists());
 
     site.double.behave(&Behaviour::default()).unwrap();

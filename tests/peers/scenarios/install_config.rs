@@ -9,24 +9,24 @@ const REAL_PORT: u16 = 8092;
 
 /// A cluster with its hosts, and overrides that are tried one after the other.
 #[derive(Clone)]
-struct Case {
-    name: &'static str,
-    cluster: Value,
-    infra_env: Value,
-    hosts: Vec<Host>,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) cluster: Value,
+    pub(super) infra_env: Value,
+    pub(super) hosts: Vec<Host>,
     overrides: Vec<String>,
 }
 
 #[derive(Clone)]
-struct Host {
-    role: &'static str,
-    inventory: Value,
+pub(super) struct Host {
+    pub(super) role: &'static str,
+    pub(super) inventory: Value,
     /// Settings.
-    patch: Value,
+    pub(super) patch: Value,
 }
 
 /// Fields over those of a document.
-fn with(mut document: Value, fields: Value) -> Value {
+pub(super) fn with(mut document: Value, fields: Value) -> Value {
     let Value::Object(fields) = fields else { panic!("{fields}") };
     document.as_object_mut().unwrap().extend(fields);
     document
@@ -63,7 +63,7 @@ fn inventory(number: usize) -> Value {
 }
 
 impl Case {
-    fn new(name: &'static str, roles: &[&'static str], cluster: Value) -> Self {
+    pub(super) fn new(name: &'static str, roles: &[&'static str], cluster: Value) -> Self {
         let host =
             |(number, role): (usize, &&'static str)| Host { role, inventory: inventory(number), patch: json!({}) };
         let base = json!({
@@ -80,7 +80,7 @@ impl Case {
         }
     }
 
-    fn infra_env(self, infra_env: Value) -> Self {
+    pub(super) fn infra_env(self, infra_env: Value) -> Self {
         Self { infra_env, ..self }
     }
 
@@ -88,20 +88,20 @@ impl Case {
         Self { overrides: overrides.into_iter().map(|over| over.to_string()).collect(), ..self }
     }
 
-    fn hosts(mut self, change: impl Fn(usize, &mut Host)) -> Self {
+    pub(super) fn hosts(mut self, change: impl Fn(usize, &mut Host)) -> Self {
         self.hosts.iter_mut().enumerate().for_each(|(number, host)| change(number, host));
         self
     }
 }
 
-const HA: &[&str] = &["master", "master", "master", "worker", "worker"];
-const SNO: &[&str] = &["master"];
+pub(super) const HA: &[&str] = &["master", "master", "master", "worker", "worker"];
+pub(super) const SNO: &[&str] = &["master"];
 
-fn vips() -> Value {
+pub(super) fn vips() -> Value {
     json!({"api_vips": [{"ip": "192.168.131.100"}], "ingress_vips": [{"ip": "192.168.131.101"}]})
 }
 
-fn two_families() -> Value {
+pub(super) fn two_families() -> Value {
     json!({
         "machine_networks": [{"cidr": "192.168.131.0/24"}, {"cidr": "fd00:131::/64"}],
         "service_networks": [{"cidr": "172.30.0.0/16"}, {"cidr": "fd02::/112"}],

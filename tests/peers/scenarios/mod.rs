@@ -11,6 +11,7 @@ mod logs;
 mod manifests;
 mod operators;
 mod pace;
+mod preparation;
 mod registration;
 mod secured;
 mod single_node;
@@ -151,7 +152,7 @@ pub(crate) fn install_from(api: &Api, cluster: &str, env: &str, hosts: &[String]
         !["ready", "preparing-for-installation"].contains(&cluster["status"].as_str().unwrap_or_default())
             || cluster["last_installation_preparation"]["status"] == "failed"
     });
-    let preparation = &after["last_installation_preparation"];
+    let preparation = &after["last-installation-preparation"];
     assert!(after["status"] == "installing", "{}: {}; {preparation}", after["status"], after["status_info"]);
 }
 

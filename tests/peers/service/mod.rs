@@ -205,6 +205,11 @@ impl RealService {
         self.store.clone()
     }
 
+    /// Where it looks for programs first.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.store.directory.path().join("bin")
+    }
+
     /// Where it keeps a file of a cluster.
     pub(crate) fn file(&self, cluster: &str, name: &str) -> PathBuf {
         self.store.directory.path().join("files").join(cluster).join(name)

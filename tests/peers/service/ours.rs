@@ -2,13 +2,14 @@
 
 use super::{bootstrap_config, catalogue, host_config, requirements};
 use crate::{
-    site::{SERVICE_PORT, Site, landfall},
+    site::{SERVER, SERVICE_PORT, Site, landfall},
     user::Api,
 };
 use serde_json::json;
 use std::{
     fs::{self, File},
     net::SocketAddr,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -22,7 +23,7 @@ pub(crate) struct OurService {
 }
 
 impl OurService {
-    /// `more` are options of it.
+    /// `more` are options of it. With `--tls=self-signed` it is reached so.
     pub(crate) fn start(site: &Site, more: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("peers-ours-").tempdir_in("/tmp").unwrap();
         let at = |name: &str| directory.path().join(name);
@@ -47,10 +48,14 @@ impl OurService {
         .unwrap();
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &site.server.namespace.0]).arg(landfall()).arg("serve");
-        command.args(["--listen", &format!("0.0.0.0:{SERVICE_PORT}"), "--url", &site.url()]);
+        let secure = more.contains(&"--tls=self-signed");
+        let url = if secure { site.url().replace("http:", "https:") } else { site.url() };
+        command.args(["--listen", &format!("0.0.0.0:{SERVICE_PORT}"), "--url", &url]);
+        if !more.contains(&"--generate") {
+            command.arg("--cluster-files").arg(at("files"));
+        }
         for (option, name) in [
             ("--state-dir", "state"),
-            ("--cluster-files", "files"),
             ("--requirements", "requirements"),
             ("--os-images", "os-images"),
             ("--release-images", "release-images"),
@@ -64,9 +69,13 @@ impl OurService {
         command.args(more).env_remove("LANDFALL_LOG").stdin(Stdio::null());
         let log = File::create(at("log")).unwrap();
         let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], SERVICE_PORT));
-        let mut service = Self { api: Api::new(&site.server.namespace, address, None, None), process, directory };
+        let address = SocketAddr::new(SERVER.parse().unwrap(), SERVICE_PORT);
+        let api = |authority: Option<&[u8]>| Api::new(&site.server.namespace, address, None, authority);
+        let mut service = Self { api: api(None), process, directory };
         for _ in 0..600 {
+            if secure && let Ok(authority) = fs::read(service.authority()) {
+                service.api = api(Some(&authority));
+            }
             if service.api.answers() {
                 return service;
             }
@@ -74,6 +83,11 @@ impl OurService {
             thread::sleep(Duration::from_millis(100));
         }
         panic!("landfall serve does not get ready: {}", service.log());
+    }
+
+    /// The file of the authority that it makes for TLS.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.directory.path().join("state/tls-ca.pem")
     }
 
     pub(crate) fn log(&self) -> String {

@@ -13,6 +13,8 @@ use std::{
 pub struct Behaviour {
     /// Each call is a line of JSON there.
     pub log: Option<PathBuf>,
+    /// Whether the log has the contents of the manifests.
+    pub logs_manifests: bool,
     pub faults: Vec<Fault>,
     /// The real program, which is run in the double's place.
     pub real: Option<PathBuf>,

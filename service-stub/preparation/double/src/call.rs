@@ -1,5 +1,6 @@
 //! The record of a call.
 
+use crate::Behaviour;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -21,13 +22,16 @@ pub struct Call {
     pub directory: Option<PathBuf>,
     /// The names in the directory, those of its folders with them.
     pub files: Vec<String>,
+    /// What the files of the folders `manifests` and `openshift` contain, if the double is asked to log it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub manifests: BTreeMap<String, String>,
     /// As found; null where there was none.
     pub install_config: Value,
 }
 
 impl Call {
     /// This process's own.
-    pub fn own(arguments: &[String], directory: Option<&Path>) -> Self {
+    pub fn own(arguments: &[String], directory: Option<&Path>, behaviour: &Behaviour) -> Self {
         let text = directory.and_then(|directory| fs::read(directory.join("install-config.yaml")).ok());
         Self {
             pid: process::id(),
@@ -37,6 +41,7 @@ impl Call {
                 .collect(),
             directory: directory.map(Path::to_owned),
             files: directory.map(names).unwrap_or_default(),
+            manifests: directory.filter(|_| behaviour.logs_manifests).map(manifests).unwrap_or_default(),
             install_config: text.and_then(|text| serde_norway::from_slice(&text).ok()).unwrap_or_default(),
         }
     }
@@ -45,6 +50,14 @@ impl Call {
         let line = format!("{}\n", serde_json::to_string(self)?);
         OpenOptions::new().create(true).append(true).open(log)?.write_all(line.as_bytes())
     }
+}
+
+fn manifests(directory: &Path) -> BTreeMap<String, String> {
+    let names = names(directory).into_iter();
+    let names = names.filter(|name| name.starts_with("manifests/") || name.starts_with("openshift/"));
+    let content = |name: String| Some((name.clone(), fs::read(directory.join(&name)).ok()?));
+    let lossy = |(name, content): (String, Vec<u8>)| (name, String::from_utf8_lossy(&content).into_owned());
+    names.filter_map(content).map(lossy).collect()
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -43,7 +43,8 @@ fn run(arguments: &[String]) -> anyhow::Result<u8> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let behaviour = Behaviour::of(&env::current_exe()?).context("the double's settings can't be read")?;
     if let Some(log) = &behaviour.log {
-        Call::own(arguments, directory.as_deref()).append(log).context("the double's log can't be written")?;
+        let call = Call::own(arguments, directory.as_deref(), &behaviour);
+        call.append(log).context("the double's log can't be written")?;
     }
     let directory = directory.unwrap_or_else(|| PathBuf::from("."));
     let command = words.last().copied().unwrap_or_default();

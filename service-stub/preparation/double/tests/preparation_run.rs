@@ -337,6 +337,17 @@ fn the_double_takes_configs_of_others() {
 }
 
 #[test]
+fn the_double_logs_manifests_on_request() {
+    let stage = Stage::new(Vec::new());
+    stage.run(&job(&install_config(3, 2))).unwrap();
+    stage.double.behave(&Behaviour { logs_manifests: true, ..Behaviour::default() }).unwrap();
+    stage.run(&job(&install_config(3, 2))).unwrap();
+    let logged: Vec<bool> = stage.calls().iter().map(|call| !call.manifests.is_empty()).collect();
+    assert_eq!(logged, [false, false, false, true]);
+    assert!(stage.calls()[3].manifests["manifests/cvo-overrides.yaml"].contains("clusterID"));
+}
+
+#[test]
 fn a_failure_shows_the_begin_of_the_output() {
     let failing = |command: &str, output_chars| Fault { output_chars, exit_code: Some(4), ..fault(command) };
     for (command, output_chars, output) in

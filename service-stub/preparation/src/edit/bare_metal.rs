@@ -84,7 +84,7 @@ impl<'s> Unmatched<'s> {
         let cpu = cpu.as_ref().map(|cpu| {
             object([
                 ("arch", json!(cpu.architecture)),
-                ("clockMegahertz", json!(cpu.frequency)),
+                ("clockMegahertz", number(cpu.frequency)),
                 ("count", json!(cpu.count)),
                 ("flags", json!(cpu.flags)),
                 ("model", json!(cpu.model_name)),
@@ -173,6 +173,11 @@ fn disk(disk: &Disk) -> Value {
     ])
 }
 
+/// Without a fraction, where it has none.
+fn number(value: f64) -> Value {
+    serde_json::from_str(&value.to_string()).unwrap_or_default()
+}
+
 /// An object of these fields without those that have no value.
 fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let is_set = |value: &Value| match value {
@@ -249,6 +254,11 @@ mod tests {
                 .map_err(|role| format!("Not enough registered hosts in role {role} to match with BareMetalHosts"));
             assert_eq!(found, expected, "{objects:?}");
         }
+    }
+
+    #[test]
+    fn a_whole_frequency_has_no_fraction() {
+        assert_eq!([0.0, 2000.0, 2400.5].map(|value| number(value).to_string()), ["0", "2000", "2400.5"]);
     }
 
     #[test]
