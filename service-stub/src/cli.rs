@@ -140,7 +140,7 @@ pub struct Serve {
     #[arg(help_heading = "Network", long, value_name = "ADDR:PORT")]
     pub(crate) http_listen: Option<SocketAddr>,
 
-    /// Origin of web pages that may read /boot-artifacts, as https://console.example.com, or * for all. May be repeated, or a list
+    /// Origin of web pages that may read /boot-artifacts, as `https://console.example.com`, or * for all. May be repeated, or a list
     /// with commas
     #[arg(
         help_heading = "Network",

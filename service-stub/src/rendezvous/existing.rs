@@ -173,7 +173,7 @@ impl ExistingCluster {
         json!({"url": self.endpoint_url, "ca_certificate": ca})
     }
 
-    /// The document that [`Self::take`] reads. It has the pull secret.
+    /// The document that such a plan is read from. It has the pull secret.
     pub fn document(&self) -> Value {
         let mirrors = self.mirrors.iter().map(|one| json!({"source": one.source, "mirrors": one.mirrors}));
         let proxy = [
