@@ -34,13 +34,13 @@ fn runs(pid: u32) -> bool {
 fn await_end(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(15);
     while runs(pid) {
-        assert!(Instant::now() < deadline, "process {pid} goes on");
+        assert!(Instant::now() < deadline, "process {pid} still runs");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn a_failure_is_told_in_short_and_can_be_repeated() {
+fn a_failure_has_a_short_reason_and_can_be_repeated() {
     let site = Site::start(&failing("ignition-configs", 5000));
     let rack = Rack::ready(&site, 10, 3, 3);
     rack.install(&site);
@@ -53,8 +53,8 @@ fn a_failure_is_told_in_short_and_can_be_repeated() {
     assert!(reason.starts_with(&begin) && reason.ends_with(" <TRUNCATED>: exit status 1"), "{reason}");
     assert_eq!(reason.len(), begin.len() + 500 + " <TRUNCATED>: exit status 1".len());
     let events = site.events(&rack);
-    let told = events.iter().find(|(name, _)| name == "prepare_installation_failed").unwrap();
-    assert!(told.1.contains(&reason), "{}", told.1);
+    let event = events.iter().find(|(name, _)| name == "prepare_installation_failed").unwrap();
+    assert!(event.1.contains(&reason), "{}", event.1);
     assert!(!events.iter().any(|(name, _)| name == "cluster_prepare_installation_started"));
     let cluster = site.until("ready again", &rack, |cluster| cluster["status"] == "ready");
     assert_eq!(cluster["last-installation-preparation"]["reason"], reason, "it stays");
