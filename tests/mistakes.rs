@@ -100,7 +100,10 @@ fn each_message_says_what_to_do() {
             format!("cluster show rock --url {open}"),
             "no cluster has the name 'rock' or an id that starts with it: known: rack",
         ),
-        (format!("cluster kubeconfig rack --url {open}"), "no control plane; `landfall serve --cluster-files DIR`"),
+        (
+            format!("cluster kubeconfig rack --url {open}"),
+            "no control plane; `landfall serve` brings one up with --generate or --cluster-files DIR",
+        ),
         (format!("cluster install rack --url {open}"), "\n  the cluster: The cluster must have exactly 1 dedicated"),
         (format!("infra-env iso rack --url {open}"), "the service has no live ISO: start it with --iso FILE"),
         (format!("wait rack --timeout 5x --url {open}"), "write 45s, 90m, 2h or 1h30m"),
