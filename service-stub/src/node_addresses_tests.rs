@@ -1,3 +1,5 @@
+//! The choice of addresses, beside that of trying everything.
+
 use super::*;
 use crate::model::HostKey;
 use crate::state::ClusterState;

@@ -1,3 +1,5 @@
+//! The install configuration by platform and version, and overrides of it.
+
 use super::*;
 use crate::model::{HostKey, HostRecord, InfraEnvRecord};
 use crate::rules::networks::Family;

@@ -1,3 +1,5 @@
+//! Downloads of OS images from servers that fail, change or lie.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 use sha2::{Digest, Sha256};

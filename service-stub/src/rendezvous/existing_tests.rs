@@ -1,3 +1,5 @@
+//! The document of a cluster that exists, and what is wrong in one.
+
 use super::*;
 use crate::rendezvous::{Rack, Rendezvous, as_json, changes, lines, plan};
 use serde_json::json;

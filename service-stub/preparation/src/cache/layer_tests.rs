@@ -1,3 +1,5 @@
+//! A file out of layers: order, whiteouts, links, bounds.
+
 use super::*;
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! How `oc` is called, and what becomes of its failures.
+
 use super::*;
 use api::Secret;
 use std::os::unix::fs::PermissionsExt;

@@ -1,3 +1,5 @@
+//! The cache: one extraction for all, links, eviction, waiting for space.
+
 use super::*;
 use std::{
     cell::{Cell, RefCell},

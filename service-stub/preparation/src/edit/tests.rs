@@ -1,3 +1,5 @@
+//! Every edit of the Ignition files, and configs that are refused.
+
 use super::*;
 use crate::job::{Folder, Source};
 use api::{HostRole, Mac};

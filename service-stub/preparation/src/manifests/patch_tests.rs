@@ -1,3 +1,5 @@
+//! The dialect of patches, operation by operation.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;

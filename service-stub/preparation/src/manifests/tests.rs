@@ -1,3 +1,5 @@
+//! Manifests that are split, patched and put in.
+
 use super::*;
 use api::ClusterId;
 use proptest::prelude::*;
