@@ -5,8 +5,9 @@ use crate::{
     server::Served,
 };
 use api::{
-    Client, ClientConfig, Cluster, ClusterCreateParams, ClusterId, ConnectivityCheckHost, HostCreateParams, HostId,
-    InfraEnvCreateParams, InfraEnvId, MachineNetwork, RetryPolicy, Secret, StepReply, StepType,
+    Client, ClientConfig, ClientError, Cluster, ClusterCreateParams, ClusterId, ConnectivityCheckHost,
+    HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, MachineNetwork, RetryPolicy, Secret, StepReply,
+    StepType,
 };
 use installer_double::{Behaviour, Double, Fault};
 use serde_json::{Value, json};
@@ -198,7 +199,11 @@ impl Rack {
                 let (step_id, step_type) = (step.step_id, step.step_type);
                 let reply =
                     StepReply { error: String::new(), exit_code: 0, output: output.to_string(), step_id, step_type };
-                client.post_reply(self.infra_env, *host, &reply).unwrap();
+                match client.post_reply(self.infra_env, *host, &reply) {
+                    // The installation began since the host asked for its steps.
+                    Err(ClientError::Status { message, .. }) if message.contains("can be updated only in one of") => {}
+                    result => result.unwrap(),
+                }
             }
         }
     }
