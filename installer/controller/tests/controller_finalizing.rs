@@ -575,14 +575,75 @@ fn another_run_takes_over_in_any_stage() {
     );
 }
 
-/// Names that need a shell in this image are reported, since their set-up can't run.
+/// Jobs that need a shell in this image are reported, once: their scripts can't run. Other Jobs are not, whatever operators there are.
 #[test]
-fn an_operator_that_needs_a_shell_is_reported() {
+fn setup_jobs_that_need_a_shell_are_reported() {
     let Some(rig) = Rig::new() else { return };
     rig.finalizes();
     olm(&rig, "kmm", "available", "Succeeded", "");
+    rig.cluster.job(OLM, "of-others", 0, &[]);
+    rig.cluster.setup_job(OLM, "kmm");
+    rig.cluster.setup_job("redhat-ods-operator", "openshift-ai");
+    // Before it is there its stage goes through some rounds.
+    rig.cluster.subscription(OLM, "kmm-operator", "");
+    let controller = rig.start();
+    reaches(&rig, INITIALIZATION);
+    rig.rounds(3);
+    rig.cluster.subscription(OLM, "kmm-operator", "kmm.v4");
+    completes(&rig, controller);
+    let events = setup_events(&rig);
+    let [first, second] = &events[..] else { panic!("{events:?}") };
+    for (message, operator, place) in [
+        (first, "operator kmm ", "job setup in namespace openshift-test "),
+        (second, "operator openshift-ai ", "job setup in namespace redhat-ods-operator "),
+    ] {
+        assert!(message.contains(operator) && message.contains(place), "{message}");
+    }
+}
+
+/// Our own service makes no such Job: the operators' names alone are no reason for an event.
+#[test]
+fn operators_without_a_setup_job_are_not_reported() {
+    let Some(rig) = Rig::new() else { return };
+    rig.finalizes();
+    olm(&rig, "kmm", "available", "Succeeded", "");
+    olm(&rig, "openshift-ai", "available", "Succeeded", "");
+    rig.cluster.job(OLM, "of-others", 0, &[]);
     let controller = rig.start();
     completes(&rig, controller);
+    assert_eq!(setup_events(&rig), [""; 0]);
+    assert_eq!(rig.calls("GET", "/apis/batch/v1/jobs").len(), 1, "read once");
+}
+
+/// Jobs that can't be read keep no operator. They are reported if they can be read while the operators' versions are waited for.
+#[test]
+fn setup_jobs_that_cannot_be_read_keep_no_operator() {
+    for is_readable_later in [false, true] {
+        let Some(rig) = Rig::new() else { return };
+        rig.finalizes();
+        olm(&rig, "kmm", "available", "Succeeded", "");
+        rig.cluster.setup_job(OLM, "kmm");
+        rig.cluster.subscription(OLM, "kmm-operator", "");
+        rig.fail_all("GET", "/apis/batch/v1/jobs", 403);
+        let controller = rig.start();
+        rig.until("a second look", |rig| rig.calls("GET", "/apis/batch/v1/jobs").len() > 1);
+        assert_eq!(setup_events(&rig), [""; 0]);
+        if is_readable_later {
+            rig.proxy.pass();
+            rig.until("the event", |rig| !setup_events(rig).is_empty());
+        }
+        rig.cluster.subscription(OLM, "kmm-operator", "kmm.v4");
+        completes(&rig, controller);
+        assert_eq!(
+            (setup_events(&rig).len(), rig.finalizing()),
+            (usize::from(is_readable_later), ALL.map(str::to_owned).to_vec())
+        );
+    }
+}
+
+/// Messages of the events about setup Jobs.
+fn setup_events(rig: &Rig) -> Vec<String> {
     let events = rig.sent("POST", "/events");
-    assert!(events.len() == 1 && events[0]["message"].as_str().unwrap().contains("kmm"), "{events:?}");
+    let about = events.iter().filter(|event| event["name"] == "controller_setup_job_refused");
+    about.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
 }

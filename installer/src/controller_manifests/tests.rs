@@ -274,7 +274,7 @@ const DONE: [(&str, &str, &str, &str, &str); 46] = [
     ("update", "certificates.k8s.io", "certificatesigningrequests/approval", "*", "*"),
     ("approve", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client-kubelet", "*"),
     ("approve", "certificates.k8s.io", "signers", "kubernetes.io/kubelet-serving", "*"),
-    ("list", "batch", "jobs", "*", "openshift-marketplace"),
+    ("list", "batch", "jobs", "*", "*"),
     ("delete", "batch", "jobs", "*", "openshift-marketplace"),
     ("get", "config.openshift.io", "proxies", "cluster", "*"),
     ("get", "config.openshift.io", "clusterversions", "version", "*"),

@@ -19,7 +19,10 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,8 +32,8 @@ const TOLERATED_FAILURES: u32 = 10;
 const GIVING_UP_LIMIT: Duration = Duration::from_secs(9 * 30);
 const TIMED_OUT: &str = "Waiting for operator timed out";
 const MARKETPLACE: &str = "openshift-marketplace";
-/// Operators for which the service starts a script with this image, which has neither a shell nor `oc`.
-const NEED_A_SHELL: [&str; 2] = ["kmm", "openshift-ai"];
+/// Of the Job with which a service sets an operator up; its value is the operator's name. The Job starts a script in this image.
+const SETUP_JOB: &str = "agent-install.openshift.io/setup-job";
 
 /// Goes through the stages of these operators. The error is that of the work's end.
 pub(super) async fn run(ctx: &Context) -> Result<(), Ended> {
@@ -48,8 +51,14 @@ pub(super) async fn run(ctx: &Context) -> Result<(), Ended> {
     if is_whole && operators.is_empty() {
         return Ok(());
     }
-    tell_who_needs_a_shell(ctx, &operators).await;
-    is_whole &= in_time(while_in(ctx, Stage::CsvInitialization, INTERVAL, || are_initialized(ctx, &operators)).await)?;
+    let are_jobs_known = AtomicBool::new(false);
+    let initialized = while_in(ctx, Stage::CsvInitialization, INTERVAL, || async {
+        if !are_jobs_known.load(Ordering::Relaxed) {
+            are_jobs_known.store(tell_of_setup_jobs(ctx).await, Ordering::Relaxed);
+        }
+        are_initialized(ctx, &operators).await
+    });
+    is_whole &= in_time(initialized.await)?;
     report(ctx, Stage::OlmManifests).await;
     is_whole &= in_time(while_in(ctx, Stage::OlmManifests, INTERVAL, || apply(ctx, &operators)).await)?;
     report(ctx, Stage::Csv).await;
@@ -73,18 +82,30 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-async fn tell_who_needs_a_shell(ctx: &Context, operators: &[MonitoredOperator]) {
-    for operator in operators.iter().filter(|operator| NEED_A_SHELL.contains(&operator.name.as_str())) {
+/// False if it is not known which there are: no operator waits for that.
+async fn tell_of_setup_jobs(ctx: &Context) -> bool {
+    let jobs = match ctx.cluster.list(JOB, None, SETUP_JOB).await {
+        Ok(jobs) => jobs,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "setup jobs of operators can't be read");
+            return false;
+        }
+    };
+    for job in &jobs {
+        let operator = job.metadata.labels.as_ref().and_then(|labels| labels.get(SETUP_JOB));
         let message = format!(
-            "The setup job of operator {} runs a script with bash and oc, which are not in this controller's image: run the script by hand, \
-             or set CONTROLLER_IMAGE of the service to an image that has them",
-            operator.name
+            "The setup job of operator {} runs a script with bash and oc, which are not in this controller's image: run the script of job \
+             {} in namespace {} by hand, or set CONTROLLER_IMAGE of the service to an image that has them",
+            operator.map_or("", String::as_str),
+            objects::name(&job.metadata),
+            objects::namespace(&job.metadata),
         );
         tracing::warn!("{message}");
         if let Err(error) = ctx.service.event("controller_setup_job_refused", "warning", &message, json!({})).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the service did not take the event");
         }
     }
+    true
 }
 
 /// True once each has a current version that exists.

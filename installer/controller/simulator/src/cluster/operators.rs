@@ -85,13 +85,23 @@ impl Cluster {
 
     /// A Job that unpacks an operator's bundle.
     pub fn job(&self, namespace: &str, name: &str, failed: u32, conditions: &[Condition<'_>]) {
-        let template =
-            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "extract", "image": "unpack" }] } });
         let mut status = json!({ "conditions": condition_list(conditions) });
         if failed > 0 {
             status["failed"] = failed.into();
         }
-        let job = json!({ "metadata": { "name": name }, "spec": { "template": template }, "status": status });
+        self.put_job(namespace, json!({ "name": name }), status);
+    }
+
+    /// The Job with which a service sets an operator up.
+    pub fn setup_job(&self, namespace: &str, operator: &str) {
+        let labels = json!({ "agent-install.openshift.io/setup-job": operator });
+        self.put_job(namespace, json!({ "name": "setup", "labels": labels }), json!({}));
+    }
+
+    fn put_job(&self, namespace: &str, metadata: Value, status: Value) {
+        let template =
+            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "script" }] } });
+        let job = json!({ "metadata": metadata, "spec": { "template": template }, "status": status });
         self.put("/apis/batch/v1", namespace, "jobs", &job);
     }
 
