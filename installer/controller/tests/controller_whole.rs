@@ -4,7 +4,8 @@
 mod rig;
 
 use rig::{Rig, operator};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 #[test]
 fn three_hosts_become_a_cluster() {
@@ -45,4 +46,21 @@ fn three_hosts_become_a_cluster() {
     assert_eq!(rig.sent("POST", "/complete-installation"), [json!({"is_success": true})]);
     let states = [json!({"logs_state": "requested"}), json!({"logs_state": "completed"})];
     assert_eq!(rig.sent("PUT", "/logs-progress"), states);
+    assert_eq!(watched(&rig), may_be_watched(), "a right that nothing uses, or one that is missing");
+}
+
+/// What the controller has watched.
+fn watched(rig: &Rig) -> BTreeSet<String> {
+    let requests = rig.proxy.requests().into_iter();
+    let watches = requests.filter(|request| request.method == "GET" && request.target.contains("watch=true"));
+    watches.map(|request| request.target.split('?').next().unwrap().rsplit('/').next().unwrap().to_owned()).collect()
+}
+
+/// What its manifests let it watch.
+fn may_be_watched() -> BTreeSet<String> {
+    let rules: Vec<Value> =
+        rig::manifests().iter().filter_map(|manifest| manifest["rules"].as_array()).flatten().cloned().collect();
+    let watching = rules.iter().filter(|rule| rule["verbs"].as_array().unwrap().contains(&json!("watch")));
+    let resources = watching.flat_map(|rule| rule["resources"].as_array().unwrap());
+    resources.map(|resource| resource.as_str().unwrap().to_owned()).collect()
 }

@@ -252,7 +252,7 @@ fn granted() -> BTreeSet<Access> {
 }
 
 /// What controllers do: verb, group, resource, name (`*`: any), namespace (`*`: any or none). Of these, our controller alone watches.
-const DONE: [(&str, &str, &str, &str, &str); 46] = [
+const DONE: [(&str, &str, &str, &str, &str); 42] = [
     ("get", "", "nodes", "*", "*"),
     ("list", "", "nodes", "*", "*"),
     ("patch", "", "nodes", "*", "*"),
@@ -279,10 +279,8 @@ const DONE: [(&str, &str, &str, &str, &str); 46] = [
     ("get", "config.openshift.io", "proxies", "cluster", "*"),
     ("get", "config.openshift.io", "clusterversions", "version", "*"),
     ("list", "config.openshift.io", "clusterversions", "version", "*"),
-    ("watch", "config.openshift.io", "clusterversions", "version", "*"),
     ("get", "config.openshift.io", "clusteroperators", "*", "*"),
     ("list", "config.openshift.io", "clusteroperators", "*", "*"),
-    ("watch", "config.openshift.io", "clusteroperators", "*", "*"),
     ("get", "operators.coreos.com", "subscriptions", "*", "*"),
     ("get", "operators.coreos.com", "clusterserviceversions", "*", "*"),
     ("list", "operators.coreos.com", "installplans", "*", "*"),
@@ -290,11 +288,9 @@ const DONE: [(&str, &str, &str, &str, &str); 46] = [
     ("get", "metal3.io", "provisionings", "provisioning-configuration", "*"),
     ("get", "metal3.io", "baremetalhosts", "*", "openshift-machine-api"),
     ("list", "metal3.io", "baremetalhosts", "*", "openshift-machine-api"),
-    ("watch", "metal3.io", "baremetalhosts", "*", "openshift-machine-api"),
     ("update", "metal3.io", "baremetalhosts", "*", "openshift-machine-api"),
     ("update", "metal3.io", "baremetalhosts/status", "*", "openshift-machine-api"),
     ("list", "machine.openshift.io", "machines", "*", "openshift-machine-api"),
-    ("watch", "machine.openshift.io", "machines", "*", "openshift-machine-api"),
     ("get", "machineconfiguration.openshift.io", "machineconfigpools", "worker", "*"),
     ("patch", "machineconfiguration.openshift.io", "machineconfigpools", "worker", "*"),
     ("use", "security.openshift.io", "securitycontextconstraints", "node-exporter", "*"),
