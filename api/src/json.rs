@@ -25,8 +25,8 @@ pub fn to_value<T: Serialize>(document: T) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(&serde_json::to_vec(&document)?)
 }
 
-/// Reads `null` as the type's default: the service treats `null`, `[]` and absence alike.
-pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// Reads `null` as the type's default: programs in Go write empty lists as `null`, and the service treats `null`, `[]` and absence alike.
+pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -1,17 +1,9 @@
 //! Kubernetes objects, the fields needed of them.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use api::json::null_is_default;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Go writes lists that are empty as `null`.
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
 
 /// A page of a list.
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,9 @@
 //! Kinds of objects, each declared once, and what is read of them.
 
 use crate::text::text_at;
+use api::json::null_is_default;
 use kube::core::{ApiResource, DynamicObject, Object, ObjectMeta};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// A kind of object.
@@ -75,11 +76,6 @@ kinds! {
     MACHINE_CONFIG = "machineconfiguration.openshift.io" "v1" "MachineConfig" "machineconfigs";
     MACHINE_CONFIG_POOL = "machineconfiguration.openshift.io" "v1" "MachineConfigPool" "machineconfigpools";
     IMAGE_STREAM = "image.openshift.io" "v1" "ImageStream" "imagestreams";
-}
-
-/// Go writes empty lists as `null`.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A node, the part that is needed: five hundred of them are held.
