@@ -2,6 +2,8 @@
 //! a second.
 #![allow(dead_code)] // not every test uses all of it
 
+pub(crate) mod finalizing;
+
 use controller::{
     Surroundings,
     clock::{End, Reason},
@@ -31,6 +33,8 @@ pub(crate) const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
 pub(crate) const NAMESPACE: &str = "assisted-installer";
 const CONTROLLER: &str = "assisted-installer-controller";
 pub(crate) const IP: &str = "192.168.39.248";
+/// Of a node that its cloud provider has not initialised yet.
+pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// What the service knows.
 pub(crate) struct State {
@@ -137,6 +141,10 @@ pub(crate) fn operator(name: &str, kind: &str, status: &str) -> Value {
     })
 }
 
+pub(crate) fn taint(key: &str) -> Value {
+    json!({"key": key, "value": "true", "effect": "NoSchedule"})
+}
+
 /// An API server, a service, and in between what may fail.
 pub(crate) struct Rig {
     pub(crate) server: Shared,
@@ -216,6 +224,13 @@ impl Rig {
         Some(Self { server, cluster, proxy, service, state, directory })
     }
 
+    /// A rig whose service has hosts in this status and stage.
+    pub(crate) fn with_hosts(status: &str, stage: &str, count: usize) -> Option<Self> {
+        let rig = Self::new()?;
+        rig.state().cluster["hosts"] = State::hosts(status, stage, count).into();
+        Some(rig)
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -277,6 +292,19 @@ impl Rig {
 
     pub(crate) fn node(&self, name: &str, is_ready: bool) {
         self.cluster.node_joins(&NodeState { name, internal_ips: &[IP], is_ready, ..NodeState::default() });
+    }
+
+    /// A node with these taints.
+    pub(crate) fn tainted(&self, name: &str, keys: &[&str], is_ready: bool) {
+        let taints = keys.iter().map(|key| taint(key)).collect();
+        self.cluster.node_joins(&NodeState { name, internal_ips: &[IP], is_ready, taints, ..NodeState::default() });
+    }
+
+    /// Keys of the taints that a node has.
+    pub(crate) fn taints(&self, node: &str) -> Vec<String> {
+        let node = self.cluster.read_node(node).unwrap();
+        let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        taints.iter().map(|taint| taint["key"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Stages reported of a host, in order.
