@@ -137,7 +137,7 @@ fn virtual_addresses_are_leased() {
 /// What a host cannot reach is told, too.
 #[test]
 fn a_tang_server_that_is_not_there_is_reported() {
-    scenario("h: Tang that does not answer, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
+    scenario("w: Tang that does not answer, ours at the real service", &["assisted-service"], NAMES, |peers, site| {
         let service = site.real_service(peers, ServiceOptions::default());
         // Nobody listens there.
         let closed =

@@ -52,7 +52,7 @@ fn never_ready(host: &Host) {
 #[test]
 fn logs_come_when_an_installation_is_cancelled() {
     scenario(
-        "f: logs of a cancelled installation, ours at the real service",
+        "v: logs of a cancelled installation, ours at the real service",
         &["assisted-service"],
         NAMES,
         |peers, site| {

@@ -102,7 +102,7 @@ fn answers(api: &Api) -> Vec<(u16, String)> {
 
 #[test]
 fn both_services_take_and_refuse_the_same_manifests() {
-    scenario("m: users' manifests, the same at both services", &["assisted-service"], NAMES, |peers, site| {
+    scenario("s: users' manifests, the same at both services", &["assisted-service"], NAMES, |peers, site| {
         let real = answers(&site.real_service(peers, ServiceOptions::default()).api);
         let ours = answers(&OurService::start(site, &[]).api);
         let names = requests().into_iter().map(|(what, ..)| what).chain(["a missing cluster", "the usage"]);

@@ -145,7 +145,7 @@ fn play(api: &Api, case: &Case) -> (BTreeMap<String, Value>, Found, Vec<Found>) 
 
 #[test]
 fn operators_are_judged_alike() {
-    scenario("o: operators, the real service and ours", &["assisted-service"], &[], |peers, site| {
+    scenario("u: operators, the real service and ours", &["assisted-service"], &[], |peers, site| {
         let cases = cases();
         // They are required unless it is said otherwise.
         let environment = [("AMD_REQUIRE_GPU", "true"), ("NVIDIA_REQUIRE_GPU", "true")].map(|(k, v)| (k, v.to_owned()));

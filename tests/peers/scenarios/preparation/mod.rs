@@ -276,7 +276,7 @@ fn play(api: &Api, double: &Double, cases: &[Case]) -> Vec<Value> {
 
 #[test]
 fn clusters_are_prepared_alike() {
-    scenario("q: preparations, both services", &["assisted-service"], NAMES, |peers, site| {
+    scenario("t: preparations, both services", &["assisted-service"], NAMES, |peers, site| {
         let programs = tempfile::tempdir().unwrap();
         let built = testkit::process::program("openshift-install-double");
         let behaviour = Behaviour { logs_manifests: true, ..Behaviour::default() };
