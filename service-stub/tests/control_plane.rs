@@ -8,7 +8,7 @@ use api::{
     InfraEnvCreateParams, InfraEnvId, InstallRequest, MachineNetwork, Secret, StageList, StepReply, StepType,
 };
 use base64::Engine;
-use common::{API, Files, Running, inventory, pull_secret};
+use common::{API, Files, Running, connectivity, inventory, pull_secret};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -106,16 +106,7 @@ impl World {
                     inventory["cpu"]["architecture"] = architecture.into();
                     inventory
                 }
-                StepType::ConnectivityCheck => {
-                    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
-                    let seen = remotes.iter().map(|remote| {
-                        let (ip, mac) = (&remote.nics[0].ip_addresses[0], &remote.nics[0].mac);
-                        json!({"host_id": remote.host_id,
-                            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
-                            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}]})
-                    });
-                    json!({"remote_hosts": seen.collect::<Vec<_>>()})
-                }
+                StepType::ConnectivityCheck => connectivity(&step),
                 _ => continue,
             };
             let reply = StepReply {

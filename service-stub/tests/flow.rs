@@ -25,7 +25,7 @@ use api::{
     ClientError, Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage,
     HostUpdateParams, InfraEnv, InfraEnvCreateParams, InstallRequest, Secret, StepReply, StepType,
 };
-use common::{API, Files, Running, inventory, pull_secret};
+use common::{API, Files, Running, connectivity, inventory, pull_secret};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -144,15 +144,7 @@ impl World {
                     self.tell(machine, &reply(step, inventory));
                 }
                 StepType::ConnectivityCheck => {
-                    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
-                    let seen = remotes.iter().map(|remote| {
-                        let nic = &remote.nics[0];
-                        json!({"host_id": remote.host_id,
-                            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": nic.ip_addresses[0], "remote_mac": nic.mac, "successful": true}],
-                            "l3_connectivity": [{"remote_ip_address": nic.ip_addresses[0], "successful": true}],
-                            "mtu_report": null})
-                    });
-                    let report = json!({"remote_hosts": seen.collect::<Vec<_>>()});
+                    let report = connectivity(step);
                     self.tell(machine, &reply(step, report));
                 }
                 StepType::FreeNetworkAddresses => {

@@ -7,7 +7,7 @@ use api::{
     ClusterCreateParams, ClusterId, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, Step,
     StepReply, StepType,
 };
-use common::{API, Files, Running, inventory, pull_secret};
+use common::{API, Files, Running, connectivity, inventory, pull_secret};
 use serde_json::{Value, json};
 use service_stub::instructions::options::StepOptions;
 use service_stub::retention::{self, Retention};
@@ -71,7 +71,7 @@ impl World {
                             &format!("10.0.0.{}", index + 1),
                             &format!("52:54:00:00:00:{index:02x}"),
                         ),
-                        StepType::ConnectivityCheck => seen(&step),
+                        StepType::ConnectivityCheck => connectivity(&step),
                         StepType::VerifyVips => {
                             let vips: Vec<api::VerifyVip> = serde_json::from_str(&step.args[0]).unwrap();
                             let verified = |vip: &api::VerifyVip| json!({"vip": vip.vip, "vip_type": vip.vip_type, "verification": "succeeded"});
@@ -142,17 +142,6 @@ impl World {
         let events = self.running.get(&format!("{API}/v2/events?cluster_id={}", self.cluster)).document();
         events.as_array().unwrap().iter().filter(|own| own["name"] == event).count()
     }
-}
-
-fn seen(step: &Step) -> Value {
-    let remotes: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
-    let seen = remotes.iter().map(|remote| {
-        let (ip, mac) = (&remote.nics[0].ip_addresses[0], &remote.nics[0].mac);
-        json!({"host_id": remote.host_id,
-            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
-            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}]})
-    });
-    json!({"remote_hosts": seen.collect::<Vec<_>>()})
 }
 
 fn single(steps: StepOptions) -> World {

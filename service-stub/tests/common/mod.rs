@@ -290,3 +290,18 @@ pub(crate) fn certificate_pem() -> String {
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, certificate.der());
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----")
 }
+
+/// What a host replies to a check of connectivity: it reaches the first address of each other host.
+pub(crate) fn connectivity(step: &api::Step) -> Value {
+    let others: Vec<api::ConnectivityCheckHost> = serde_json::from_str(&step.args[0]).unwrap();
+    let reached = others.iter().map(|other| {
+        let (ip, mac) = (&other.nics[0].ip_addresses[0], &other.nics[0].mac);
+        json!({
+            "host_id": other.host_id,
+            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
+            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}],
+            "mtu_report": null,
+        })
+    });
+    json!({"remote_hosts": reached.collect::<Vec<_>>()})
+}

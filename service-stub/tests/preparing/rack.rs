@@ -1,16 +1,15 @@
 //! A service that makes clusters' files, its program's double, and hosts that answer.
 
 use crate::{
-    common::{API, REQUIREMENTS, inventory, pull_secret},
+    common::{API, REQUIREMENTS, connectivity, inventory, pull_secret},
     server::Served,
 };
 use api::{
-    Client, ClientConfig, ClientError, Cluster, ClusterCreateParams, ClusterId, ConnectivityCheckHost,
-    HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, MachineNetwork, RetryPolicy, Secret, StepReply,
-    StepType,
+    Client, ClientConfig, ClientError, Cluster, ClusterCreateParams, ClusterId, HostCreateParams, HostId,
+    InfraEnvCreateParams, InfraEnvId, MachineNetwork, RetryPolicy, Secret, StepReply, StepType,
 };
 use installer_double::{Behaviour, Double, Fault};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     fs,
     path::PathBuf,
@@ -193,7 +192,7 @@ impl Rack {
                         let address = format!("10.0.{network}.{index}");
                         inventory(&format!("node-{index}"), &address, &format!("52:54:00:00:{network:02x}:{index:02x}"))
                     }
-                    StepType::ConnectivityCheck => connectivity(&step.args[0]),
+                    StepType::ConnectivityCheck => connectivity(&step),
                     _ => continue,
                 };
                 let (step_id, step_type) = (step.step_id, step.step_type);
@@ -220,17 +219,6 @@ impl Rack {
 /// Each rack has its own.
 pub(crate) fn secret(network: u8) -> String {
     pull_secret().replace("quay.io", &format!("registry-{network}.example.com"))
-}
-
-fn connectivity(hosts: &str) -> Value {
-    let remotes: Vec<ConnectivityCheckHost> = serde_json::from_str(hosts).unwrap();
-    let seen = remotes.iter().map(|remote| {
-        let (ip, mac) = (&remote.nics[0].ip_addresses[0], &remote.nics[0].mac);
-        json!({"host_id": remote.host_id,
-            "l2_connectivity": [{"outgoing_nic": "eth0", "remote_ip_address": ip, "remote_mac": mac, "successful": true}],
-            "l3_connectivity": [{"remote_ip_address": ip, "successful": true}]})
-    });
-    json!({"remote_hosts": seen.collect::<Vec<_>>()})
 }
 
 /// The preparation's status.
