@@ -52,6 +52,11 @@ impl Endpoint {
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
+
+    /// This host itself, by a loopback address or as `localhost`.
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.ip().is_some_and(|ip| ip.to_canonical().is_loopback())
+    }
 }
 
 impl fmt::Display for Endpoint {
@@ -181,7 +186,7 @@ impl ProxyVariables {
         let Some((variable, value)) = self.get(names) else { return Choice::Direct };
         let Ok(proxy) = Proxy::new(value) else { return Choice::Overlooked { variable } };
         let Some(target) = Endpoint::from_uri(url) else { return Choice::Direct };
-        if target.host == "localhost" || target.ip().is_some_and(|ip| ip.to_canonical().is_loopback()) {
+        if target.is_loopback() {
             return Choice::Local { variable };
         }
         if let Some((exceptions, list)) = self.get(EXCEPTIONS)

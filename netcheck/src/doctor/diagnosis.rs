@@ -16,6 +16,8 @@ use super::{
 };
 use api::proxy::{Choice, ProxyVariables};
 
+const LOCAL: &str = "not needed: the other side is this machine itself";
+
 /// All that was seen.
 #[derive(Debug)]
 pub(super) struct Facts {
@@ -28,7 +30,7 @@ pub(super) struct Facts {
     /// Where the first packets have to get: the proxy or the service, or while neither's address is known a name server.
     pub destination: Option<Destination>,
     pub hops: Vec<NextHop>,
-    /// `None`: there was nothing to ask, or nowhere to ask it.
+    /// `None`: there was no need to ask, nothing to ask, or nowhere to ask it.
     pub duplicates: Option<Asked>,
     pub resolv_conf: ResolvConf,
     /// `None` where the host is an address.
@@ -41,10 +43,10 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// The machine itself, which needs no network.
-    fn is_local(&self) -> bool {
+    /// The other side is the machine itself, which needs no network.
+    pub(super) fn is_local(&self) -> bool {
         let route = self.destination.as_ref().and_then(|destination| destination.route);
-        self.hop().ip().is_some() && route.is_some_and(|route| route.is_local)
+        self.hop().is_loopback() || self.hop().ip().is_some() && route.is_some_and(|route| route.is_local)
     }
 
     fn hop(&self) -> &Endpoint {
@@ -66,7 +68,7 @@ pub(super) fn diagnose(facts: &Facts) -> Report {
 
     findings.push(link::judge(&facts.interfaces).unless(needless));
     if facts.is_local() {
-        findings.push(Finding::not_needed(Station::Address, "not needed: the other side is this machine itself"));
+        findings.push(Finding::not_needed(Station::Address, LOCAL));
     } else if !findings.iter().any(is_broken) {
         findings.push(address::judge(&facts.interfaces, &facts.addresses).unless(needless));
     }
@@ -94,6 +96,7 @@ pub(super) fn diagnose(facts: &Facts) -> Report {
     findings.push(gateway::judge(facts.destination.as_ref(), &facts.hops, &name).unless(reached));
     findings.push(match &facts.duplicates {
         Some(asked) => duplicate::judge(asked),
+        None if facts.is_local() => Finding::not_needed(Station::Duplicate, LOCAL),
         None => Finding::not_needed(Station::Duplicate, "not needed: this machine has no address on a segment"),
     });
     findings.push(names::judge(&facts.hop().host, facts.name.as_ref(), &facts.resolv_conf).unless(reached));

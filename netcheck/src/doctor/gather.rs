@@ -54,18 +54,18 @@ pub(super) fn gather(options: &DoctorOptions) -> Result<Facts, Error> {
         proxies: options.proxy.clone(),
         resolv_conf,
     };
-    let is_local = facts.destination.as_ref().is_some_and(|there| there.route.is_some_and(|route| route.is_local));
-    if !is_local && !facts.addresses.iter().any(Address::is_usable) {
+    let (is_local, has_segment) = (facts.is_local(), facts.addresses.iter().any(Address::is_usable));
+    if !is_local && !has_segment {
         privileges::drop_all()?;
         return Ok(facts);
     }
-    let has_segment = facts.addresses.iter().any(Address::is_usable);
-    let next_hops = next_hops(&facts)?;
+    // Packets to this machine itself never leave it.
+    let next_hops = if is_local { Vec::new() } else { next_hops(&facts)? };
     thread::scope(|scope| {
         // Each gives up the capabilities of its own thread; they must exist before we give up ours.
         let hops: Vec<ScopedJoinHandle<'_, NextHop>> =
             next_hops.iter().map(|(ip, interface)| scope.spawn(move || gateway::ask(*ip, interface))).collect();
-        let duplicates: Option<ScopedJoinHandle<'_, Asked>> = has_segment.then(|| scope.spawn(duplicate::ask));
+        let duplicates: Option<ScopedJoinHandle<'_, Asked>> = (!is_local).then(|| scope.spawn(duplicate::ask));
         privileges::drop_all()?;
         look_from_here(options, &mut facts, roots, what)?;
         facts.hops = hops.into_iter().filter_map(|hop| hop.join().ok()).collect();

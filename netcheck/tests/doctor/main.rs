@@ -408,10 +408,35 @@ fn a_service_on_the_machine_itself_needs_no_network() {
     assert_eq!(unsound(&report), [(Station::Link, Verdict::Warn)]);
     let seen = "not needed: the service 127.0.0.1 is this machine itself";
     assert_eq!(report.station(Station::Gateway).unwrap().seen, seen);
+    let seen = "not needed: the other side is this machine itself";
+    assert_eq!(
+        [Station::Address, Station::Duplicate].map(|station| &*report.station(station).unwrap().seen),
+        [seen; 2]
+    );
     assert_eq!(
         report.station(Station::Time).unwrap().seen,
         "right to about a second, according to the date of the service's answer"
     );
+}
+
+/// The network is in order and the machine has an address there, which another one holds too: that is not in the way of this service.
+#[test]
+fn other_stations_are_not_asked_about_a_service_on_the_machine_itself() {
+    let Some(lab) = Lab::new() else { return };
+    let Some(_service) = lab.nginx(8090, &plain_service()) else { return };
+    let _other = lab.segment.host("other", OTHER_MAC, &["10.0.0.254/24"]);
+    for host in ["127.0.0.1", "localhost", GATEWAY] {
+        let options = lab.options(&format!("http://{host}:8090"));
+        let report = lab.gateway.namespace.enter(|| diagnose(&options)).unwrap();
+        let duplicate = report.station(Station::Duplicate).unwrap();
+        let seen = "not needed: the other side is this machine itself";
+        assert_eq!(
+            (duplicate.verdict, duplicate.code, &*duplicate.seen),
+            (Verdict::Ok, Code::NotNeeded, seen),
+            "{host}"
+        );
+        assert_eq!((unsound(&report), report.reachable), (vec![], true), "{host}");
+    }
 }
 
 #[test]
