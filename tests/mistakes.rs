@@ -105,7 +105,10 @@ fn each_message_says_what_to_do() {
             "no control plane; `landfall serve` brings one up with --generate or --cluster-files DIR",
         ),
         (format!("cluster install rack --url {open}"), "\n  the cluster: The cluster must have exactly 1 dedicated"),
-        (format!("infra-env iso rack --url {open}"), "the service has no live ISO: start it with --iso FILE"),
+        (
+            format!("infra-env iso rack --url {open}"),
+            "error: the service refuses: the service has no live ISO: start it with --iso FILE (404 to GET ",
+        ),
         (format!("wait rack --timeout 5x --url {open}"), "write 45s, 90m, 2h or 1h30m"),
         (format!("wait rack --for ready --timeout 1s --url {open}"), "must have exactly 1 dedicated control plane"),
         (
@@ -121,7 +124,10 @@ fn each_message_says_what_to_do() {
         (format!("serve --state-dir s --listen {taken}"), "in use by another program or service: --listen ADDR:PORT"),
         ("serve --rendezvous plan --check".into(), "1 settings of the plan are not understood"),
         ("ignition validate node.bu".into(), "error at $.storage.files.0.path, line 5 col 13: path not absolute"),
-        ("iso bake text -o x.iso".into(), "text is not an image for baking"),
+        (
+            "iso bake text -o x.iso".into(),
+            "error: text is not an ISO, which has a volume descriptor at byte 32768: give the ISO of a live system",
+        ),
         ("up --hosts 2 --state-dir u2".into(), "2 machines are not a cluster: give 1, or 3 and more"),
         ("up --rack rack2.toml --state-dir u".into(), "rack2.toml is not TOML: look at line 1"),
         ("up --stick text --state-dir u".into(), "text is not a disk"),

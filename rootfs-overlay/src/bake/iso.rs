@@ -29,7 +29,7 @@ const KERNEL_START_BYTES: u64 = 64 << 10;
 
 /// The processor of the kernel in the live ISO at `path`, if known.
 pub fn processor(path: &Path) -> Result<Option<Machine>, BakeError> {
-    let failed = |source| BakeError::Iso { path: path.to_owned(), source };
+    let failed = |source| BakeError::iso(path, source);
     let file = File::open(path).map_err(|source| BakeError::Read { path: path.to_owned(), source })?;
     let mut iso = Iso::open(BufReader::new(file)).map_err(failed)?;
     let kernel = kernel_start(&mut iso).map_err(failed)?;
@@ -61,7 +61,7 @@ pub struct IsoFile {
 impl IsoFile {
     /// Looks into the image at `path`.
     pub fn open(path: &Path) -> Result<Self, BakeError> {
-        let failed = |source| BakeError::Iso { path: path.to_owned(), source };
+        let failed = |source| BakeError::iso(path, source);
         let unreadable = |source| BakeError::Read { path: path.to_owned(), source };
         let file = File::open(path).map_err(unreadable)?;
         let mut iso = Iso::open(BufReader::new(&file)).map_err(failed)?;
@@ -101,7 +101,7 @@ impl IsoFile {
 
     /// The image with `content` in it and `image` beside it, which replace what was baked in before.
     pub fn baked<'a>(&'a self, content: &Content, image: Option<&'a OsImage>) -> Result<Vec<Piece<'a>>, BakeError> {
-        let failed = |source| BakeError::Iso { path: self.path.clone(), source };
+        let failed = |source| BakeError::iso(&self.path, source);
         let mut iso = Iso::open(BufReader::new(self.base.reader())).map_err(failed)?;
         let initrd = self.check(&mut iso, content)?;
         let mut places = Vec::new();
@@ -156,7 +156,7 @@ impl IsoFile {
 
     /// Where the initrd is, if `content` can be baked into the image.
     fn check(&self, iso: &mut Iso<BufReader<Reader<'_>>>, content: &Content) -> Result<Extent, BakeError> {
-        let failed = |source| BakeError::Iso { path: self.path.clone(), source };
+        let failed = |source| BakeError::iso(&self.path, source);
         if iso.find_optional(IBM_Z_BOOT).map_err(failed)?.is_some() {
             return Err(self.no(
                 "it boots IBM Z from images/cdboot.img, which contains a copy of the initrd: extract images/initrd.img \
@@ -208,7 +208,7 @@ fn initrd<R: std::io::Read + std::io::Seek>(iso: &mut Iso<R>, path: &Path) -> Re
             path: path.to_owned(),
             what: format!("it has no {INITRD}, so it is not a CoreOS-style live ISO"),
         }),
-        Err(source) => Err(BakeError::Iso { path: path.to_owned(), source }),
+        Err(source) => Err(BakeError::iso(path, source)),
     }
 }
 

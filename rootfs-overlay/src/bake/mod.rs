@@ -21,12 +21,13 @@ mod tests;
 pub(crate) use ingredients::CONTENT;
 pub use ingredients::OverlayOptions;
 
+use crate::iso9660::IsoError;
 use content::{Content, ContentError};
 use manifest::{ImageFacts, IsoBase, Manifest, SCHEMA_VERSION};
 use program::ProgramError;
 use segment::SegmentError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why baking failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +35,12 @@ pub enum BakeError {
     /// A file can't be read.
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// A base is another file.
+    #[error("{} is not an ISO, which has a volume descriptor at byte 32768: give the ISO of a live system", path.display())]
+    NotAnIso { path: PathBuf },
     /// A base can't be parsed.
     #[error("{} is not an image for baking", path.display())]
-    Iso { path: PathBuf, source: crate::iso9660::IsoError },
+    Iso { path: PathBuf, source: IsoError },
     #[error("cannot bake into {}: {what}", path.display())]
     Base {
         path: PathBuf,
@@ -56,6 +60,14 @@ pub enum BakeError {
     Absent { path: PathBuf },
     #[error(transparent)]
     Output(#[from] crate::output::OutputError),
+}
+
+impl BakeError {
+    /// Why the image at `path` can't be read.
+    fn iso(path: &Path, source: IsoError) -> Self {
+        let path = path.to_owned();
+        if source.is_another_file() { Self::NotAnIso { path } } else { Self::Iso { path, source } }
+    }
 }
 
 /// The manifest of a segment of `content`.

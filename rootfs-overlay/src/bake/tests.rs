@@ -174,7 +174,17 @@ fn a_base_that_cannot_be_baked_into_is_refused() {
     };
     let content = content("http://a");
     assert!(error(&base_iso(), &content).contains("no images/pxeboot/initrd.img"));
-    assert!(error(b"x", &content).contains("is not an image for baking"));
+    for other in [&b"x"[..], &[0; 40_000]] {
+        let error = error(other, &content);
+        assert!(
+            error.contains(
+                "x is not an ISO, which has a volume descriptor at byte 32768: give the ISO of a live system"
+            ),
+            "{error}"
+        );
+    }
+    let cut = base_iso();
+    assert!(error(&cut[..cut.len() - 4096], &content).contains("is not an image for baking"));
     let for_arm = Program::parse(sample(1, 183)).unwrap();
     let content = Content::new(Ingredients { program: for_arm, ..ingredients("http://a") }).unwrap();
     let error = content.check_machine(Some(Machine::X86_64)).unwrap_err().to_string();

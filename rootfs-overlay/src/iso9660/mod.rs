@@ -87,6 +87,16 @@ impl IsoError {
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, Self::NotFound { .. } | Self::NoParent { .. } | Self::BelowFile { .. })
     }
+
+    /// Whether it says that this is no image: nothing is where its first volume descriptor should be, or something else.
+    pub(crate) fn is_another_file(&self) -> bool {
+        let Self::Descriptor { number: 1, source } = self else { return false };
+        match source {
+            DescriptorError::Read(source) => source.kind() == io::ErrorKind::UnexpectedEof,
+            DescriptorError::Header { .. } => true,
+            DescriptorError::Root | DescriptorError::TooMany => false,
+        }
+    }
 }
 
 /// Bytes of an image that belong to a file.

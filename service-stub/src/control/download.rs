@@ -31,14 +31,14 @@ pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Optio
         let agent = api::http::agent(&session.http)?;
         // The error of a request may show its URL, which may hold a token.
         let mut response = agent.get(url).call().map_err(|error| match error {
-            ureq::Error::Io(error) => anyhow::Error::from(error).context(format!("no answer from {shown}")),
-            _ => anyhow::anyhow!("GET {shown} failed"),
+            ureq::Error::Io(error) => anyhow::Error::from(error).context(format!("no reply from {shown}")),
+            _ => anyhow::anyhow!("no reply from {shown}"),
         })?;
         let status = response.status();
         if !status.is_success() {
             let mut reason = Vec::new();
             response.body_mut().as_reader().take(MAX_REASON_BYTES).read_to_end(&mut reason)?;
-            anyhow::bail!("GET {shown}: the service answered {}: {}", status.as_u16(), api::refusal_text(&reason));
+            anyhow::bail!("the service refuses: {} ({} to GET {shown})", api::refusal_text(&reason), status.as_u16());
         }
         let total = response.body().content_length();
         let reader = response.body_mut().with_config().limit(u64::MAX).reader();

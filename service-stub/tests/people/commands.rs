@@ -144,7 +144,10 @@ fn mistakes_of_users_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("rack.iso");
     let refused = landfall(&world, &["infra-env", "iso", "rack", "--output", path.to_str().unwrap()]).unwrap_err();
-    assert!(refused.contains("the service answered 404: "), "{refused}");
+    assert!(
+        refused.contains("the service refuses: the service has no live ISO: start it with --iso FILE (404 to GET "),
+        "{refused}"
+    );
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left of a failed download");
     let shown = printed(&world, &["infra-env", "show", "rack"]);
     assert!(shown.contains("full-iso\n"), "{shown}");
