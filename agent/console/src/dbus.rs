@@ -122,7 +122,9 @@ impl Bus {
         self.serial += 1;
         self.stream.write_all(&message(self.serial, target, member, args))?;
         for _ in 0..MAX_OTHERS {
-            let Some(reply) = self.receive()?.filter(|reply| reply.to == u64::from(self.serial)) else { continue };
+            let Some(reply) = receive(&mut self.stream)?.filter(|reply| reply.to == u64::from(self.serial)) else {
+                continue;
+            };
             if reply.kind == METHOD_RETURN {
                 return Ok(reply.values);
             }
@@ -135,29 +137,34 @@ impl Bus {
         }
         Err(BusError::Malformed)
     }
+}
 
-    /// The next message, if it is a reply.
-    fn receive(&mut self) -> Result<Option<Reply>, BusError> {
-        let mut start = [0; 16];
-        self.stream.read_exact(&mut start)?;
-        let [order, kind, _, _, a, b, c, d, .., e, f, g, h] = start;
-        // The bus passes on what others of this machine send, in its own order of bytes.
-        if order != if cfg!(target_endian = "big") { b'B' } else { b'l' } {
-            return Err(BusError::Malformed);
-        }
-        let length = |bytes| usize::try_from(u32::from_ne_bytes(bytes)).unwrap_or(usize::MAX);
-        let (body, fields) = (length([a, b, c, d]), length([e, f, g, h]));
-        let padded = fields.checked_next_multiple_of(8).ok_or(BusError::Malformed)?;
-        let rest = padded.checked_add(body).filter(|rest| *rest <= MAX_MESSAGE_BYTES).ok_or(BusError::Malformed)?;
-        let mut bytes = start.to_vec();
-        bytes.resize(start.len() + rest, 0);
-        self.stream.read_exact(bytes.get_mut(start.len()..).unwrap_or_default())?;
-        if !matches!(kind, METHOD_RETURN | ERROR) {
-            return Ok(None);
-        }
-        let (head, body) = bytes.split_at(start.len() + padded);
-        reply(kind, head, body).map(Some).ok_or(BusError::Malformed)
+/// The next message, if it is a reply.
+fn receive(from: &mut impl Read) -> Result<Option<Reply>, BusError> {
+    let mut start = [0; 16];
+    from.read_exact(&mut start)?;
+    let [order, kind, _, _, a, b, c, d, .., e, f, g, h] = start;
+    // The bus passes on what others of this machine send, in its own order of bytes.
+    if order != if cfg!(target_endian = "big") { b'B' } else { b'l' } {
+        return Err(BusError::Malformed);
     }
+    let length = |bytes| usize::try_from(u32::from_ne_bytes(bytes)).unwrap_or(usize::MAX);
+    let (body, fields) = (length([a, b, c, d]), length([e, f, g, h]));
+    let padded = fields.checked_next_multiple_of(8).ok_or(BusError::Malformed)?;
+    let rest = padded.checked_add(body).filter(|rest| *rest <= MAX_MESSAGE_BYTES).ok_or(BusError::Malformed)?;
+    let mut bytes = start.to_vec();
+    bytes.resize(start.len() + rest, 0);
+    from.read_exact(bytes.get_mut(start.len()..).unwrap_or_default())?;
+    if !matches!(kind, METHOD_RETURN | ERROR) {
+        return Ok(None);
+    }
+    let (head, body) = bytes.split_at(start.len() + padded);
+    reply(kind, head, body).map(Some).ok_or(BusError::Malformed)
+}
+
+/// Reads messages until one is refused; how many are not.
+pub(crate) fn fuzz(mut bytes: &[u8]) -> usize {
+    std::iter::from_fn(|| receive(&mut bytes).ok()).count()
 }
 
 /// An answer to a call.

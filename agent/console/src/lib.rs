@@ -8,6 +8,7 @@ mod dbus;
 mod facts;
 mod form;
 mod frame;
+pub mod fuzzing;
 mod jobs;
 mod keys;
 mod network;

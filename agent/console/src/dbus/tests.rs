@@ -156,6 +156,23 @@ fn a_bus_that_is_missing_or_refuses_is_an_error() {
 }
 
 #[test]
+fn messages_that_are_cut_or_damaged_are_refused() {
+    let answers = [Answer::Nothing, Answer::Property(7), Answer::Path("/made/1"), Answer::Error("not allowed")];
+    let all: Vec<u8> = answers.iter().flat_map(|answer| answered(METHOD_RETURN, 1, answer)).collect();
+    assert_eq!(fuzz(&all), answers.len());
+    for len in 0..all.len() {
+        assert!(fuzz(&all[..len]) < answers.len(), "{len}");
+    }
+    for at in 0..all.len() {
+        for byte in [0, 1, 0x7f, 0xff] {
+            let mut damaged = all.clone();
+            damaged[at] = byte;
+            fuzz(&damaged);
+        }
+    }
+}
+
+#[test]
 fn hostile_messages_are_refused() {
     let value = |signature: &str, bytes: &[u8]| Reader { bytes, at: 0 }.value(signature.as_bytes(), 0).map(|(v, _)| v);
     let text = |text: &str| Value::Text(text.into());
