@@ -409,6 +409,7 @@ fn share(rules: &Rules, cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> h
         hosts: hosts.len(),
         roles: Roles::of(hosts),
         with_control_plane,
+        single_node_dnsmasq: rules.single_node_dnsmasq,
         collisions,
     }
 }

@@ -108,6 +108,7 @@ impl Service {
             steps: &settings.steps,
             disabled_validations: &settings.disabled_validations,
             with_control_plane,
+            single_node_dnsmasq: settings.manifests.single_node_dnsmasq,
             await_controller: settings.await_controller,
             own_host: rendezvous.and_then(|rendezvous| rendezvous.serving_host),
             started: self.started,

@@ -22,6 +22,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) disabled_validations: &'a IgnoredValidations,
     /// Clusters have a control plane.
     pub(crate) with_control_plane: bool,
+    /// Single nodes resolve the names of their clusters themselves.
+    pub(crate) single_node_dnsmasq: bool,
     /// A cluster is not installed before its controller has reported operators and ingress.
     pub(crate) await_controller: bool,
     /// The host that the service runs on and that is installed last.

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) roles: Roles,
     /// This service brings up its control plane, or has done so.
     pub(crate) with_control_plane: bool,
+    /// A single node resolves the cluster's names itself.
+    pub(crate) single_node_dnsmasq: bool,
     /// Addresses for which two machines answer, with their hardware addresses.
     pub(crate) collisions: BTreeMap<IpAddr, BTreeSet<String>>,
 }

@@ -20,8 +20,8 @@ fn resolved(context: &Context, asked: &str, shown: &str) -> Option<Verdict> {
     let (name, base) = (&record.cluster.name, &record.cluster.base_dns_domain);
     let satisfied =
         format!("Domain name resolution for the {shown}.{name}.{base} domain was successful or not required");
-    // A single node resolves its own names.
-    if !context.user_managed() || context.single_node() {
+    let by_itself = context.single_node() && context.shared.single_node_dnsmasq;
+    if !context.user_managed() || by_itself {
         return success(satisfied);
     }
     if base.is_empty() {
