@@ -37,6 +37,13 @@ pub(crate) fn show(service: &Service, _: &Call) -> Result<Answer, Refusal> {
     text.gauge("landfall_store_bytes", "Size of the store's file.", store);
     service.metrics.write(&mut text);
     service.store.published().write(&mut text);
+    if let Some(generation) = &service.settings.generation {
+        let evictions = generation.installers.evictions();
+        let name = "service_assisted_installer_release_cache_eviction";
+        text.family(name, "counter", "Times that the cache of openshift-install was full, by whether one was removed.");
+        text.line("", "success=\"true\"", evictions.removed);
+        text.line("", "success=\"false\"", evictions.in_vain);
+    }
     if let Some(percent) = used_percent(service.store.directory()) {
         let name = "service_assisted_installer_filesystem_usage_percentage";
         text.gauge(name, "Used part of the state directory's file system, percent.", percent);

@@ -52,6 +52,7 @@ families! {
     ClusterFailed "cluster_validation_is_in_failed_status_on_cluster_deletion" "Cluster validations in failure when the cluster was deleted." &[];
     ClusterChanged "cluster_validation_failed_after_success_before_installation" "Cluster validations that failed after they had passed." &[];
     Cycle "monitored_clusters_cycle_duration_ms" "Duration of a pass over all clusters." CYCLES;
+    ReleaseCache "release_cache" "Uses of openshift-install of a release, by whether it was in the cache." &[];
     HostsCycle "monitored_hosts_cycle_duration_ms" "Duration of a pass over all hosts." CYCLES;
 }
 
@@ -85,6 +86,12 @@ impl Published {
         for name in [Name::Cycle, Name::HostsCycle] {
             self.observe((name, vec![("fullscan", "true".to_owned())], took.as_secs_f64() * 1000.0));
         }
+    }
+
+    /// Counts a use of the program of a release.
+    pub(crate) fn program(&self, minor: &str, was_cached: bool) {
+        let labels = vec![("releaseId", minor.to_owned()), ("hit", was_cached.to_string())];
+        self.observe((Name::ReleaseCache, labels, 1.0));
     }
 
     fn observe(&self, (name, labels, value): Observation) {
@@ -342,11 +349,13 @@ mod tests {
         let published = Published::default();
         published.observe((Name::Phase, vec![("phase", "Joined".into()), ("result", "Done".into())], 7.0));
         published.observe((Name::Creations, Vec::new(), 1.0));
+        published.program("4.22", true);
         let mut text = Text::default();
         published.write(&mut text);
         for line in [
             "# TYPE service_assisted_installer_cluster_creations counter",
             "service_assisted_installer_cluster_creations 1",
+            "service_assisted_installer_release_cache{releaseId=\"4.22\",hit=\"true\"} 1",
             "service_assisted_installer_host_installation_phase_seconds_bucket{phase=\"Joined\",result=\"Done\",le=\"5\"} 0",
             "service_assisted_installer_host_installation_phase_seconds_bucket{phase=\"Joined\",result=\"Done\",le=\"10\"} 1",
             "service_assisted_installer_host_installation_phase_seconds_sum{phase=\"Joined\",result=\"Done\"} 7",

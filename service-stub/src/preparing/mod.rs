@@ -18,6 +18,7 @@ use crate::http::Refusal;
 use crate::install_config;
 use crate::model::{ClusterRecord, Model};
 use crate::payload::release_image;
+use crate::releases::version;
 use crate::service::Service;
 use crate::state::{ClusterState, cluster::Preparation};
 use crate::store::Change;
@@ -181,6 +182,10 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     let since = Timestamp::now();
     let installer = generation.installers.get(&request, stop);
     let installer = installer.map_err(|error| failed(&format!("failed to get installer path: {}", chain(&error))))?;
+    if let Some(was_cached) = installer.was_cached() {
+        let minor = version::minor(&request.version);
+        service.store.published().program(minor.as_deref().unwrap_or("unknown"), was_cached);
+    }
     let work: PathBuf = service.store.directory().join(WORK);
     let bounds = Bounds { time: generation.time, directory_bytes: DIRECTORY_BYTES };
     let mut on_phase = |phase: Phase| tracing::info!(cluster = %id, ?phase, "preparing");

@@ -22,7 +22,7 @@ pub use layer::LayerError;
 pub use native::ExtractionBounds;
 pub use placeholders::PlaceholderError;
 pub use sizes::{CapacityError, InstallerCacheArgs, Size, SizeError};
-pub use store::{InstallerCache, InstallerGuard};
+pub use store::{Evictions, InstallerCache, InstallerGuard};
 
 use api::Secret;
 use kernel::clock::Clock;
@@ -117,6 +117,11 @@ impl Installers {
             ExtractError::Cancelled => InstallerError::Cancelled,
             _ => InstallerError::Release { image: request.image.clone(), source },
         })
+    }
+
+    /// How often the cache was full.
+    pub fn evictions(&self) -> Evictions {
+        self.cache.evictions()
     }
 
     fn extracted(

@@ -39,6 +39,16 @@ pub struct InstallerCache {
     /// By the file that they make. Held while files are linked or removed, never during an extraction.
     running: Mutex<Running>,
     ended: Condvar,
+    evictions: Mutex<Evictions>,
+}
+
+/// How often the space for a release was not free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evictions {
+    /// At least one other program was removed.
+    pub removed: u64,
+    /// All were in use.
+    pub in_vain: u64,
 }
 
 /// One that several requests may wait for.
@@ -70,7 +80,8 @@ impl InstallerCache {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => DirBuilder::new().recursive(true).mode(0o700).create(directory)?,
         }
-        Ok(Self { directory: directory.to_owned(), limit, clock, running: Mutex::default(), ended: Condvar::new() })
+        let (running, ended, evictions) = (Mutex::default(), Condvar::new(), Mutex::default());
+        Ok(Self { directory: directory.to_owned(), limit, clock, running, ended, evictions })
     }
 
     /// The program of a release, from the directory or from `extract`, which makes the file that it is given. Of several requests for the
@@ -95,6 +106,10 @@ impl InstallerCache {
             }
         }
         Err(ExtractError::Cancelled.into())
+    }
+
+    pub(super) fn evictions(&self) -> Evictions {
+        *self.evictions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -162,6 +177,10 @@ impl InstallerCache {
                 }
             }
         }
+        if needed <= limit.bytes {
+            return Ok(true);
+        }
+        let mut removed = false;
         programs.sort();
         for (_, path, directory, bytes) in programs {
             if needed <= limit.bytes {
@@ -172,7 +191,11 @@ impl InstallerCache {
             // Another program of the release may be in it.
             let _ = fs::remove_dir(directory);
             needed = needed.saturating_sub(bytes);
+            removed = true;
         }
+        let mut evictions = self.evictions.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = if removed { &mut evictions.removed } else { &mut evictions.in_vain };
+        *count = count.saturating_add(1);
         Ok(needed <= limit.bytes)
     }
 
@@ -264,6 +287,11 @@ impl InstallerGuard {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it was in the cache, where another request's extraction counts too; None if it was given.
+    pub fn was_cached(&self) -> Option<bool> {
+        self.is_link.then_some(self.extraction.is_none())
     }
 
     /// How long its extraction took; None if it was cached or given.

@@ -54,6 +54,8 @@ fn every_request_has_its_own_link_which_goes_with_it() {
     let world = World::new(None);
     let (first, second) = (world.get("r.io/a:1"), world.get("r.io/a:1"));
     assert!(first.extraction().is_some() && second.extraction().is_none());
+    assert_eq!([first.was_cached(), second.was_cached()], [Some(false), Some(true)]);
+    assert_eq!(InstallerGuard::given(Path::new("/x")).was_cached(), None);
     assert_ne!(first.path(), second.path());
     for guard in [&first, &second] {
         assert_eq!(fs::read_to_string(guard.path()).unwrap(), "r.io/a:1");
@@ -220,6 +222,7 @@ fn the_longest_unused_makes_room_and_what_is_in_use_stays() {
     assert_eq!(there, [true, false, true, true], "b was the oldest that was not in use");
     assert!(!world.target("b").parent().unwrap().exists());
     assert_eq!(world.clock.slept(), Duration::ZERO);
+    assert_eq!(world.cache.evictions(), Evictions { removed: 1, in_vain: 0 });
     drop(in_use);
 }
 
@@ -231,6 +234,9 @@ fn a_full_cache_is_waited_for() {
     let over = || world.clock.slept() > Duration::from_secs(100);
     assert!(matches!(*get("c", &over).unwrap_err(), ExtractError::Cancelled));
     assert!(world.target("a").exists() && world.target("b").exists(), "both are in use");
+    let Evictions { removed: 0, in_vain: 1.. } = world.cache.evictions() else {
+        panic!("{:?}", world.cache.evictions())
+    };
 
     let start = world.clock.slept();
     // After 40 s one is no longer in use; the cache looks every 30 s.
