@@ -1,6 +1,6 @@
 //! Clusters as the service shows them.
 
-use crate::{ClusterId, Host, Secret, Timestamp, is_zero, json::null_is_default};
+use crate::{ClusterId, Host, MirrorRegistry, Secret, Timestamp, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -44,6 +44,8 @@ pub struct ClusterCreateParams {
     pub load_balancer: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_networks: Option<Vec<MachineNetwork>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_registry_configuration: Option<MirrorRegistry>,
     /// Name, a DNS label of 1 to 54 characters.
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,6 +123,8 @@ pub struct ClusterUpdateParams {
     pub machine_network_cidr: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_networks: Option<Vec<MachineNetwork>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_registry_configuration: Option<MirrorRegistry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,6 +241,9 @@ pub struct Cluster {
     pub kind: String,
     #[serde(default, deserialize_with = "null_is_default")]
     pub machine_networks: Vec<MachineNetwork>,
+    /// Registries that replace others; without any, the service's count.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub mirror_registry_configuration: MirrorRegistry,
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]

@@ -1,6 +1,6 @@
 //! Infra-envs as the service shows them.
 
-use crate::{ClusterId, InfraEnvId, Proxy, Secret, Timestamp, is_zero, json::null_is_default};
+use crate::{ClusterId, InfraEnvId, MirrorRegistry, Proxy, Secret, Timestamp, is_zero, json::null_is_default};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ pub struct InfraEnvCreateParams {
     pub image_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_arguments: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_registry_configuration: Option<MirrorRegistry>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
@@ -61,6 +63,8 @@ pub struct InfraEnvUpdateParams {
     pub image_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_arguments: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror_registry_configuration: Option<MirrorRegistry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_discovery_delay_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +120,9 @@ pub struct InfraEnv {
     /// Always `InfraEnv`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub kind: String,
+    /// Registries that replace others; without any, the service's count.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub mirror_registry_configuration: MirrorRegistry,
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
     /// Time to wait for slow hardware before networks are set, seconds.

@@ -77,9 +77,10 @@ pub(crate) fn discovery_for(
 
 /// The registries that replace others: the infra-env's own, else the service's.
 fn mirror(service: &Service, record: &InfraEnvRecord) -> Option<Mirror> {
-    let own = Some(&record.registries_conf).filter(|conf| !conf.is_empty()).map(|conf| Mirror {
-        registries_conf: conf.clone(),
-        ca_pem: Some(record.ca_bundle.clone()).filter(|bundle| !bundle.is_empty()),
+    let own = &record.infra_env.mirror_registry_configuration;
+    let own = (!own.registries_conf.is_empty()).then(|| Mirror {
+        registries_conf: own.registries_conf.clone(),
+        ca_pem: Some(own.ca_bundle.clone()).filter(|bundle| !bundle.is_empty()),
         policy_json: None,
     });
     let mirror = own.or_else(|| service.settings.mirror.as_deref().cloned())?;

@@ -1,5 +1,7 @@
 //! Mirrors of image registries: what containers' `registries.conf` says of them.
 
+use crate::rules;
+use api::MirrorRegistry;
 use toml::{Table, Value};
 
 /// Largest `registries.conf`, bytes.
@@ -31,9 +33,24 @@ pub enum MirrorsError {
     NoRegistry,
     #[error("failed to find any image mirrors in registry.conf")]
     NoMirrors,
+    #[error("ca_bundle: {0}")]
+    Certificates(String),
+    #[error("ca_bundle has no registries.conf to go with")]
+    NoFile,
 }
 
 impl Mirrors {
+    /// Those of a cluster or an infra-env, if it has its own.
+    pub(crate) fn own(given: &MirrorRegistry) -> Result<Option<Self>, MirrorsError> {
+        match (given.registries_conf.is_empty(), given.ca_bundle.is_empty()) {
+            (true, true) => return Ok(None),
+            (true, false) => return Err(MirrorsError::NoFile),
+            (false, true) => {}
+            (false, false) => rules::text::certificates(&given.ca_bundle).map_err(MirrorsError::Certificates)?,
+        }
+        Self::read(&given.registries_conf, &given.ca_bundle).map(Some)
+    }
+
     /// Reads the file; certificates are taken as they are.
     pub fn read(registries_conf: &str, ca_pem: &str) -> Result<Self, MirrorsError> {
         if registries_conf.len() > MAX_BYTES {
@@ -87,7 +104,29 @@ fn tables<'a>(table: &'a Table, name: &str) -> Option<impl Iterator<Item = &'a T
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_cluster_has_its_own_mirrors_none_or_faulty_ones() {
+        const CONF: &str = "[[registry]]\nlocation = 'quay.io'\nmirror = [{location = 'm'}]\n";
+        const PEM: &str = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+        let own = |registries_conf: &str, ca_bundle: &str| {
+            let given = MirrorRegistry { registries_conf: registries_conf.to_owned(), ca_bundle: ca_bundle.to_owned() };
+            Mirrors::own(&given).map_err(|error| error.to_string())
+        };
+        assert_eq!(own("", ""), Ok(None));
+        let mirrors = own(CONF, "").unwrap().unwrap();
+        assert_eq!(mirrors.digest, [("quay.io".to_owned(), vec!["m".to_owned()])]);
+        for (conf, ca, why) in [
+            ("", PEM, "ca_bundle has no registries.conf to go with"),
+            (CONF, "hunter2", "ca_bundle: invalid block"),
+            (CONF, PEM, "ca_bundle: parse failed: x509: malformed certificate"),
+            ("[[registry]]", "", "failed to find any image mirrors in registry.conf"),
+        ] {
+            assert_eq!(own(conf, ca).unwrap_err(), why, "{conf} {ca}");
+        }
+    }
 
     #[test]
     fn mirrors_by_how_images_are_pulled() {

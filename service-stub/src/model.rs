@@ -380,12 +380,6 @@ pub struct InfraEnvRecord {
     /// How many times that key was regenerated. Agents with a token of another generation are refused.
     #[serde(default)]
     pub key_generation: u64,
-    /// registries.conf of its hosts, instead of the service's; empty for none. Not settable by REST.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub registries_conf: String,
-    /// CA of the registries in it, PEM; empty for none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub ca_bundle: String,
 }
 
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.

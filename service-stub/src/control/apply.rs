@@ -68,6 +68,7 @@ const CLUSTER: Kind = Kind {
         "api_vips",
         "ingress_vips",
         "machine_networks",
+        "mirror_registry_configuration",
         "cluster_networks",
         "service_networks",
         "network_type",
@@ -80,7 +81,12 @@ const INFRA_ENV: Kind = Kind {
     name: "infra-env",
     create: &REGISTER_INFRA_ENV,
     update: &UPDATE_INFRA_ENV,
-    fields: &["additional_ntp_sources", "ssh_authorized_key", "ignition_config_override"],
+    fields: &[
+        "additional_ntp_sources",
+        "ssh_authorized_key",
+        "ignition_config_override",
+        "mirror_registry_configuration",
+    ],
 };
 
 /// What is done about a record.
@@ -273,6 +279,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn mirrors(mirror: &str) -> String {
+        format!("[[registry]]\nlocation = \"quay.io/a\"\n\n[[registry.mirror]]\nlocation = \"{mirror}/a\"\n")
+    }
+
     /// A rack as a service shows it: its cluster with two hosts, and its infra-env.
     fn state() -> (Value, Value) {
         let disk = |name: &str| {
@@ -298,6 +308,7 @@ mod tests {
             "machine_networks": [{"cidr": "192.0.2.0/24", "cluster_id": "x"}],
             "network_type": "OVNKubernetes", "no_proxy": "a.example,.b.example", "tags": "lab", "pull_secret_set": true,
             "http_proxy": "http://user:hunter2@proxy.example.com:3128",
+            "mirror_registry_configuration": {"registries_conf": mirrors("m.example.com"), "ca_bundle": ""},
             "hosts": [host(1, "master", r#"["--append-karg","quiet","--copy-network"]"#), host(2, "auto-assign", "")],
         });
         let network = |mac: &str| {
@@ -311,6 +322,7 @@ mod tests {
             "additional_ntp_sources": "192.0.2.5,ntp.example.com", "cpu_architecture": "x86_64", "type": "minimal-iso",
             "static_network_config": json!(networks).to_string(), "proxy": {},
             "kernel_arguments": json!([{"operation": "append", "value": "quiet"}]).to_string(),
+            "mirror_registry_configuration": {"registries_conf": mirrors("n.example.com")},
         });
         (cluster, infra_env)
     }
@@ -344,9 +356,12 @@ mod tests {
 
         // What is changed in them is all that changes.
         let text = text.replace("node-2", "blade").replace("hostPrefix: 24", "hostPrefix: 25");
+        let text = text.replace("n.example.com", "o.example.com");
         let rack = rendezvous::changes(&rendezvous::parse("rack.yaml", &text).unwrap(), None).unwrap();
         let step = Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster));
         assert_eq!(step.result, "changed (cluster_networks)");
+        let step = Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env));
+        assert_eq!(step.result, "changed (mirror_registry_configuration)");
         let results = rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()).map(|step| step.result);
         assert_eq!(results.collect::<Vec<_>>(), ["unchanged", "changed (host_name)", "has not registered"]);
     }

@@ -5,7 +5,9 @@ use super::{
     apply::infra_env_of,
     ask::confirm,
     culprit::{culprits, fitted, reason},
-    display_name, download, fields, host_name, read_small, read_ssh_key,
+    display_name, download, fields, host_name,
+    mirror_args::MirrorArgs,
+    read_small, read_ssh_key,
     table::{Column, Table, short_ids},
 };
 use super::{cluster_show, wait};
@@ -81,10 +83,13 @@ enum Command {
         /// Name or id
         cluster: String,
         /// Settings
-        #[arg(value_name = "FIELD=VALUE", required_unless_present_any = ["ignition_endpoint", "ignition_endpoint_ca"])]
+        #[arg(value_name = "FIELD=VALUE",
+            required_unless_present_any = ["ignition_endpoint", "ignition_endpoint_ca", "registries_conf"])]
         settings: Vec<String>,
         #[command(flatten)]
         endpoint: IgnitionEndpoint,
+        #[command(flatten)]
+        mirrors: MirrorArgs,
     },
     /// Start the installation
     Install {
@@ -201,6 +206,8 @@ struct Create {
     /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     settings: Vec<String>,
+    #[command(flatten)]
+    mirrors: MirrorArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -283,6 +290,7 @@ impl Create {
             ("user_managed_networking", self.user_managed_networking.then_some(Value::Bool(true))),
         ];
         document.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        self.mirrors.add(&mut document)?;
         fields::add(&mut document, &self.settings)?;
         Ok(Value::Object(document))
     }
@@ -329,9 +337,10 @@ impl Cluster {
                 }
                 done(&session, console, &document, "imported")?;
             }
-            Command::Set { cluster, settings, endpoint } => {
+            Command::Set { cluster, settings, endpoint, mirrors } => {
                 let mut changes = Map::new();
                 changes.extend(endpoint.setting()?.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
+                mirrors.add(&mut changes)?;
                 fields::add(&mut changes, &settings)?;
                 let target = UPDATE_CLUSTER.at(&[&session.cluster_id(&cluster)?]);
                 let document = session.client.send(&target, Some(&Value::Object(changes)))?;

@@ -3,7 +3,9 @@
 use super::{
     Console, Output, Reach, Session,
     ask::confirm,
-    display_name, download, fields, read_small, read_ssh_key,
+    display_name, download, fields,
+    mirror_args::MirrorArgs,
+    read_small, read_ssh_key,
     table::{Column, Table, short_ids},
 };
 use crate::text::{at, plain};
@@ -58,8 +60,10 @@ enum Command {
         /// Name or id
         infra_env: String,
         /// Settings
-        #[arg(required = true, value_name = "FIELD=VALUE")]
+        #[arg(value_name = "FIELD=VALUE", required_unless_present = "registries_conf")]
         settings: Vec<String>,
+        #[command(flatten)]
+        mirrors: MirrorArgs,
     },
     /// Download the ISO, or print its URL
     Iso {
@@ -101,6 +105,8 @@ struct Create {
     /// Any other setting by its API name; VALUE is JSON, text or @FILE
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     settings: Vec<String>,
+    #[command(flatten)]
+    mirrors: MirrorArgs,
 }
 
 impl Create {
@@ -115,6 +121,7 @@ impl Create {
             document.insert("ssh_authorized_key".into(), read_ssh_key(path)?.into());
         }
         document.extend(self.image_type.as_deref().map(|kind| ("image_type".to_owned(), kind.into())));
+        self.mirrors.add(&mut document)?;
         fields::add(&mut document, &self.settings)?;
         Ok(Value::Object(document))
     }
@@ -143,8 +150,9 @@ impl InfraEnv {
                 let document = session.client.send(&REGISTER_INFRA_ENV.at(&[]), Some(&body))?;
                 done(&session, console, &document, "created")?;
             }
-            Command::Set { infra_env, settings } => {
+            Command::Set { infra_env, settings, mirrors } => {
                 let mut changes = Map::new();
+                mirrors.add(&mut changes)?;
                 fields::add(&mut changes, &settings)?;
                 let target = UPDATE_INFRA_ENV.at(&[&session.infra_env_id(&infra_env)?]);
                 let document = session.client.send(&target, Some(&Value::Object(changes)))?;

@@ -12,6 +12,7 @@ mod fields;
 pub mod host;
 mod host_show;
 pub mod infra_env;
+mod mirror_args;
 pub mod names;
 pub(crate) mod pick;
 pub mod table;

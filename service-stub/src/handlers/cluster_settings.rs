@@ -8,6 +8,7 @@ use crate::find::find_cluster;
 use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
+use crate::mirrors::Mirrors;
 use crate::model::{ClusterRecord, HostRecord};
 use crate::pass;
 use crate::rules::{self, networks::Networks, networks::Stacks, platform, vips::Vips};
@@ -41,6 +42,7 @@ pub(crate) const BODY: BodyShape = shape(
         object("load_balancer", &models::LOAD_BALANCER),
         form("machine_network_cidr", &models::NETWORK).nullable(),
         list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        object("mirror_registry_configuration", &models::MIRROR_REGISTRY),
         length("name", 1, 54).nullable(),
         one_of("network_type", &NETWORK_TYPES).nullable(),
         text("no_proxy").nullable(),
@@ -245,6 +247,8 @@ fn check_given(record: &ClusterRecord, params: &ClusterUpdateParams) -> Result<(
         rules::ssh_key::check(key.trim())?;
     }
     params.ignition_endpoint.as_ref().map_or(Ok(None), ignition_endpoint::checked)?;
+    let mirrors = params.mirror_registry_configuration.as_ref();
+    mirrors.map_or(Ok(None), Mirrors::own).map_err(|error| error.to_string())?;
     given_networks(params).check_stacks(&Stacks {
         was_dual: Networks::from_cluster(own).are_dual_stack(),
         user_balanced: user_balanced_after(record, params),
@@ -374,6 +378,9 @@ fn set_texts(record: &mut ClusterRecord, params: &ClusterUpdateParams) {
     }
     if let Some(platform) = &params.platform {
         own.platform = Some(Platform::clone(platform));
+    }
+    if let Some(mirrors) = &params.mirror_registry_configuration {
+        own.mirror_registry_configuration = mirrors.clone();
     }
     if let Some(name) = &params.api_vip_dns_name {
         record.course.api_vip_dns_name = name.clone();

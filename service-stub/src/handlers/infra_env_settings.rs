@@ -2,6 +2,7 @@
 
 use crate::http::Refusal;
 use crate::infra_env::{DISCONNECTED_ISO, KernelArgument};
+use crate::mirrors::Mirrors;
 use crate::model::InfraEnvRecord;
 use crate::rules;
 use crate::text::chain;
@@ -41,6 +42,10 @@ pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -
             rules::text::certificates(bundle).map_err(Refusal::invalid)?;
         }
         own.additional_trust_bundle = bundle.to_owned();
+    }
+    if let Some(mirrors) = params.mirror_registry_configuration {
+        Mirrors::own(&mirrors).map_err(|error| Refusal::invalid(error.to_string()))?;
+        own.mirror_registry_configuration = mirrors;
     }
     if let Some(arguments) = params.kernel_arguments {
         own.kernel_arguments = checked_arguments(arguments)?;

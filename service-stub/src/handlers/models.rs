@@ -143,6 +143,9 @@ const PLATFORM_EXTERNAL: Model = model(
         length("platform_name", 1, usize::MAX).nullable(),
     ],
 );
+/// Not in the published API.
+pub(crate) const MIRROR_REGISTRY: Model =
+    model("MirrorRegistry", "mirror_registry", &[text("ca_bundle"), text("registries_conf")]);
 pub(crate) const OPERATOR: Model =
     model("OperatorCreateParams", "operator-create-params", &[text("name"), text("properties")]);
 pub(crate) const BUNDLE: Model =

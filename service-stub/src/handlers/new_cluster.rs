@@ -7,6 +7,7 @@ use crate::events::{self, kinds};
 use crate::http::body::{BodyShape, flag, form, integer, length, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal};
 use crate::ignition_endpoint;
+use crate::mirrors::Mirrors;
 use crate::model::ClusterRecord;
 use crate::releases::{Catalogue, DEFAULT_ARCHITECTURE, MULTI, normal_architecture, version};
 use crate::rules::{self, networks::Networks, platform, vips::Vips};
@@ -55,6 +56,7 @@ pub(crate) const BODY: BodyShape = shape(
         list("ingress_vips", &models::INGRESS_VIP),
         object("load_balancer", &models::LOAD_BALANCER),
         list("machine_networks", &models::MACHINE_NETWORK).nullable(),
+        object("mirror_registry_configuration", &models::MIRROR_REGISTRY),
         length("name", 1, 54).required(),
         one_of("network_type", &NETWORK_TYPES).nullable(),
         text("no_proxy").nullable(),
@@ -123,6 +125,8 @@ fn plan(
         platform::for_new_cluster(params.platform.take(), params.user_managed_networking, masters, &asked_architecture)
             .map_err(Refusal::invalid)?;
     let endpoint = check_settings(&params, &platform, user_managed, masters)?;
+    let mirrors = params.mirror_registry_configuration.take().unwrap_or_default();
+    Mirrors::own(&mirrors).map_err(|error| Refusal::invalid(error.to_string()))?;
     let release = release(catalogue, &params, &asked_architecture).map_err(Refusal::invalid)?;
     check_sizes(&params)?;
     rules::text::pull_secret(params.pull_secret.expose())
@@ -155,6 +159,7 @@ fn plan(
         ingress_vips: owned_vips(params.ingress_vips.as_deref(), id),
         kind: "Cluster".into(),
         machine_networks: rules::networks::owned(params.machine_networks.take(), id),
+        mirror_registry_configuration: mirrors,
         name: params.name.clone(),
         network_type: params.network_type.clone().unwrap_or_else(|| default_network().into()),
         openshift_version: release.version,

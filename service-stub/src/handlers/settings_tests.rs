@@ -54,6 +54,27 @@ fn what_is_given_is_set_and_the_rest_stays() {
 }
 
 #[test]
+fn mirrors_of_registries_are_set_refused_and_removed() {
+    let mut record = cluster(3);
+    let conf = "[[registry]]\nlocation = 'quay.io'\nmirror = [{location = 'm'}]\n";
+    let mut set = |mirrors: Value| {
+        let result = set(&mut record, json!({"mirror_registry_configuration": mirrors}));
+        (result, record.cluster.mirror_registry_configuration.registries_conf.clone())
+    };
+    assert_eq!(set(json!({"registries_conf": conf})), (Ok(()), conf.to_owned()));
+    assert_eq!(set(Value::Null), (Ok(()), conf.to_owned()), "what is not given stays");
+    let refused = |why: &str| (Err(format!("400 Bad Request: {why}")), conf.to_owned());
+    for (mirrors, why) in [
+        (json!({"registries_conf": "[[registry]]"}), "failed to find any image mirrors in registry.conf"),
+        (json!({"registries_conf": conf, "ca_bundle": "hunter2"}), "ca_bundle: invalid block"),
+        (json!({"ca_bundle": "hunter2"}), "ca_bundle has no registries.conf to go with"),
+    ] {
+        assert_eq!(set(mirrors), refused(why));
+    }
+    assert_eq!(set(json!({})), (Ok(()), String::new()));
+}
+
+#[test]
 fn management_of_the_network_and_platform_follow_each_other() {
     let mut record = cluster(3);
     let kind = |record: &ClusterRecord| record.cluster.platform.as_ref().unwrap().kind.clone();

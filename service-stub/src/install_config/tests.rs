@@ -6,7 +6,7 @@ use crate::rules::networks::Family;
 use crate::state::ClusterState;
 use api::{
     Cluster, ClusterId, ClusterNetwork, FencingCredentials, HostId, HostRole, InfraEnv, InfraEnvId, MachineNetwork,
-    Platform, Secret, Timestamp,
+    MirrorRegistry, Platform, Secret, Timestamp,
 };
 use std::sync::Arc;
 
@@ -319,6 +319,37 @@ fn mirrors_by_version_and_certificates_in_order() {
     world.record.cluster.openshift_version = "4.13.9".into();
     let config = world.config();
     assert_eq!((&config["imageContentSources"], config.get("imageDigestSources")), (&sources, None));
+}
+
+#[test]
+fn a_clusters_own_mirrors_replace_the_services_and_every_authority_is_trusted() {
+    let mut world = World::new("none", 3);
+    let infra_env = world.infra_env("infra-env", "");
+    world.host(infra_env, "a", HostRole::Master, "10.0.0.1/24");
+    let record = Arc::make_mut(&mut world.model.infra_envs).get_mut(&infra_env).unwrap();
+    Arc::make_mut(record).infra_env.mirror_registry_configuration.ca_bundle = "infra-env's mirrors".into();
+    let pair = |source: &str, mirror: &str| vec![(source.to_owned(), vec![mirror.to_owned()])];
+    let mirrors = Mirrors { digest: pair("quay.io", "service"), ca_pem: "service".into(), ..Mirrors::default() };
+    world.site = Site { mirrors: Some(mirrors), root_ca: String::new() };
+    let conf = |pull: &str| {
+        format!("[[registry]]\nlocation = 'quay.io/a'\nmirror = [{{location = 'own/a', pull-from-mirror = '{pull}'}}]")
+    };
+    for (conf, ca, sources, trusted) in [
+        ("", "", json!([{"source": "quay.io", "mirrors": ["service"]}]), "service\ninfra-env\ninfra-env's mirrors"),
+        (
+            &conf("digest-only"),
+            "cluster's mirrors",
+            json!([{"source": "quay.io/a", "mirrors": ["own/a"]}]),
+            "service\ncluster's mirrors\ninfra-env\ninfra-env's mirrors",
+        ),
+        (&conf("tag-only"), "", Value::Null, "service\ninfra-env\ninfra-env's mirrors"),
+    ] {
+        world.record.cluster.mirror_registry_configuration =
+            MirrorRegistry { registries_conf: conf.into(), ca_bundle: ca.into() };
+        let config = world.config();
+        assert_eq!(config["imageDigestSources"], sources, "{conf}");
+        assert_eq!(config["additionalTrustBundle"], trusted, "{conf}");
+    }
 }
 
 #[test]

@@ -7,7 +7,8 @@ use super::{
     plan::{Draft, hints, put, put_host},
     read::Fields,
 };
-use api::{HostRole, Mac};
+use crate::mirrors::Mirrors;
+use api::{HostRole, Mac, MirrorRegistry};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
@@ -47,6 +48,11 @@ pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<Option<Strin
         "NMStateConfig" => nmstate_config(fields, draft)?,
         "ClusterImageSet" => cluster_image_set(fields, draft)?,
         "Secret" => secret(fields, draft)?,
+        "ConfigMap" => {
+            if !config_map(fields, draft)? {
+                return Ok(Some(kind));
+            }
+        }
         "BareMetalHost" => bare_metal_host(fields, draft)?,
         "AgentConfig" => agent::agent_config(fields, draft)?,
         "NodesConfig" => agent::nodes_config(fields, draft)?,
@@ -102,6 +108,8 @@ fn agent_cluster_install(mut fields: Fields, draft: &mut Draft) -> Result<(), Pl
     spec.ignore(&["clusterDeploymentRef"]);
     let image_set = reference(&mut spec, "imageSetRef")?;
     put(&mut draft.other, "image_set", image_set, &spec, "imageSetRef")?;
+    let mirrors = reference(&mut spec, "mirrorRegistryRef")?;
+    put(&mut draft.other, "cluster_mirrors", mirrors, &spec, "mirrorRegistryRef")?;
     put(&mut draft.cluster, "ssh_public_key", spec.text("sshPublicKey")?, &spec, "sshPublicKey")?;
     put(&mut draft.other, "hold", spec.flag("holdInstallation")?, &spec, "holdInstallation")?;
     put(&mut draft.cluster, "schedulable_masters", spec.flag("mastersSchedulable")?, &spec, "mastersSchedulable")?;
@@ -186,6 +194,8 @@ fn infra_env(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     spec.ignore(&["clusterRef", "nmStateConfigLabelSelector", "agentLabels", "imageType", "ipxeScriptType"]);
     let secret = reference(&mut spec, "pullSecretRef")?;
     put(&mut draft.other, "pull_secret_ref", secret, &spec, "pullSecretRef")?;
+    let mirrors = reference(&mut spec, "mirrorRegistryRef")?;
+    put(&mut draft.other, "infra_env_mirrors", mirrors, &spec, "mirrorRegistryRef")?;
     if spec.is_empty_text("sshAuthorizedKey") {
         // No key, not even the cluster's.
         put(&mut draft.infra_env, "ssh_authorized_key", Some(""), &spec, "sshAuthorizedKey")?;
@@ -253,6 +263,25 @@ fn secret(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     plain.all();
     draft.pull_secrets.extend(text.map(|text| (name, text)));
     Ok(())
+}
+
+/// One that names mirrors of registries. Others are not taken, and it gives false.
+fn config_map(mut fields: Fields, draft: &mut Draft) -> Result<bool, PlanError> {
+    const CONF: &str = "registries.conf";
+    let name = metadata_name(&mut fields)?;
+    let mut data = fields.object("data")?;
+    let (registries_conf, ca_bundle) = (data.text(CONF)?, data.text("ca-bundle.crt")?);
+    let Some(registries_conf) = registries_conf else {
+        data.all();
+        fields.all();
+        return Ok(false);
+    };
+    fields.ignore(&COMMON);
+    fields.ignore(&["immutable"]);
+    let mirrors = MirrorRegistry { registries_conf, ca_bundle: ca_bundle.unwrap_or_default() };
+    Mirrors::own(&mirrors).map_err(|error| data.error(CONF, error))?;
+    draft.mirrors.insert(name, mirrors);
+    Ok(true)
 }
 
 fn nmstate_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {

@@ -34,6 +34,8 @@ pub(crate) fn manifests(cluster: &Value, infra_env: Option<&Value>) -> Result<St
     }
     let mut documents = rack.cluster(cluster, &hosts);
     documents.extend(infra_env.map(|infra_env| rack.infra_env(infra_env, name)));
+    documents.extend(config_map(cluster, &cluster_mirrors(name)));
+    documents.extend(infra_env.and_then(|infra_env| config_map(infra_env, &infra_env_mirrors(infra_env))));
     let mut text = format!("# Cluster {}, as `landfall apply -f` reads it. Left out:\n", plain(name));
     rack.left_out.iter().for_each(|what| text.push_str(&format!("# - {what}\n")));
     for document in documents.iter().chain(&rack.machines).chain(&rack.networks) {
@@ -119,6 +121,7 @@ impl Manifests {
                     "platformType": platform,
                     "sshPublicKey": at(cluster, "/ssh_public_key"),
                     "mastersSchedulable": flag("schedulable_masters"),
+                    "mirrorRegistryRef": {"name": config_map_name(cluster, cluster_mirrors(name))},
                     "apiVIPs": texts("api_vips", "ip"),
                     "ingressVIPs": texts("ingress_vips", "ip"),
                     "proxy": proxy,
@@ -161,6 +164,7 @@ impl Manifests {
                 "additionalTrustBundle": at(infra_env, "/additional_trust_bundle"),
                 "ignitionConfigOverride": at(infra_env, "/ignition_config_override"),
                 "kernelArguments": arguments,
+                "mirrorRegistryRef": {"name": config_map_name(infra_env, infra_env_mirrors(infra_env))},
                 "proxy": proxy,
             }),
         );
@@ -254,6 +258,26 @@ impl Manifests {
             }));
         }
     }
+}
+
+fn cluster_mirrors(name: &str) -> String {
+    format!("{name}-mirrors")
+}
+
+fn infra_env_mirrors(infra_env: &Value) -> String {
+    format!("{}-host-mirrors", at(infra_env, "/name"))
+}
+
+/// The name, if the record has mirrors of registries.
+fn config_map_name(record: &Value, name: String) -> Option<String> {
+    record.get("mirror_registry_configuration").map(|_| name)
+}
+
+/// The mirrors of registries of a cluster or an infra-env.
+fn config_map(record: &Value, name: &str) -> Option<Value> {
+    let mirrors = record.get("mirror_registry_configuration")?;
+    let data = json!({"registries.conf": at(mirrors, "/registries_conf"), "ca-bundle.crt": at(mirrors, "/ca_bundle")});
+    Some(filled(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})))
 }
 
 fn document(version: &str, kind: &str, name: &str, spec: Value) -> Value {

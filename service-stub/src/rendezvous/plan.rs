@@ -8,7 +8,7 @@ use super::{
     kinds,
     read::{self, Document, Fields},
 };
-use api::{ClusterCreateParams, InfraEnvCreateParams};
+use api::{ClusterCreateParams, InfraEnvCreateParams, MirrorRegistry};
 use serde_json::{Map, Value, json};
 use std::{
     cell::RefCell,
@@ -33,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) image_sets: BTreeMap<String, String>,
     /// Registry credentials by the name of their secret.
     pub(crate) pull_secrets: BTreeMap<String, String>,
+    /// Mirrors of registries by the name of their ConfigMap.
+    pub(crate) mirrors: BTreeMap<String, MirrorRegistry>,
     pub(crate) hosts: Vec<PlannedHost>,
     /// Networks of hosts.
     pub(crate) networks: Vec<Value>,
@@ -186,6 +188,7 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
     }
     purpose.requires(resolve_version(&mut draft, version))?;
     purpose.requires(resolve_pull_secret(&mut draft))?;
+    resolve_mirrors(&mut draft)?;
     let count = |name: &str| draft.other.get(name).and_then(|(count, _)| count.as_u64());
     let masters = count("control_plane").ok_or_else(|| {
         missing(
@@ -311,6 +314,19 @@ fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
         }
     };
     draft.cluster.insert("pull_secret", (json!(text), String::new()));
+    Ok(())
+}
+
+/// The ConfigMaps that the cluster and the infra-env refer to.
+fn resolve_mirrors(draft: &mut Draft) -> Result<(), PlanError> {
+    for (reference, to) in [("cluster_mirrors", &mut draft.cluster), ("infra_env_mirrors", &mut draft.infra_env)] {
+        let Some((name, place)) = draft.other.get(reference) else { continue };
+        let name = name.as_str().unwrap_or_default();
+        let hint = || format!("{place} names '{name}', which is missing or has no registries.conf");
+        let mirrors = draft.mirrors.get(name);
+        let mirrors = mirrors.ok_or_else(|| PlanError::Missing { what: "ConfigMap", hint: hint() })?;
+        to.insert("mirror_registry_configuration", (json!(mirrors), String::new()));
+    }
     Ok(())
 }
 

@@ -124,6 +124,40 @@ fn manifests_and_an_agent_config_make_one_plan() {
 }
 
 #[test]
+fn config_maps_have_the_mirrors_that_a_cluster_and_an_infra_env_refer_to() {
+    let text = ZTP
+        .replace(
+            "  clusterDeploymentRef:",
+            "  mirrorRegistryRef: {name: one, namespace: rack}\n  clusterDeploymentRef:",
+        )
+        .replace("  sshAuthorizedKey:", "  mirrorRegistryRef: {name: two, namespace: rack}\n  sshAuthorizedKey:");
+    let map = |name: &str, data: &Value| format!("---\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {data}\n");
+    let conf = "[[registry]]\nlocation = 'quay.io'\nmirror = [{location = 'm'}]\n";
+    let all = format!(
+        "{text}{}{}",
+        map("one", &json!({"registries.conf": conf})),
+        map("two", &json!({"registries.conf": conf.replace("'m'", "'n'")}))
+    );
+    let rack = planned(&[("a.yaml", &all), ("b.toml", AGENT)]).unwrap();
+    let of_cluster = rack.cluster.mirror_registry_configuration.unwrap();
+    assert_eq!((of_cluster.registries_conf.as_str(), of_cluster.ca_bundle.as_str()), (conf, ""));
+    let of_infra_env = rack.infra_env.mirror_registry_configuration.unwrap();
+    assert_eq!(of_infra_env.registries_conf, conf.replace("'m'", "'n'"));
+    assert_eq!(rack.warnings[0], "a.yaml: ignoring the unknown kind 'ConfigMap'", "the one without mirrors");
+    for (data, why) in [
+        (json!({"registries.conf": conf}), "names 'two', which is missing or has no registries.conf"),
+        (
+            json!({"registries.conf": "[[registry]]"}),
+            "data.registries.conf: failed to find any image mirrors in registry.conf",
+        ),
+        (json!({"registries.conf": conf, "ca-bundle.crt": "x"}), "data.registries.conf: ca_bundle: invalid block"),
+    ] {
+        let error = planned(&[("a.yaml", &format!("{text}{}", map("one", &data))), ("b.toml", AGENT)]).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn an_existing_rack_has_what_its_documents_leave_out() {
     let key = "\n---\nkind: InfraEnv\nspec: {sshAuthorizedKey: ''}\n";
     let without =

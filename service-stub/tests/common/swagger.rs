@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("host_registration_response.status_info: null", "as recorded"),
     ("\"numaresources\" is not one of", "the operator's name has no hyphen, in the service"),
     ("bundle.optional_operators: null", "no optional operators, as the service writes it"),
+    ("mirror_registry_configuration: not described", "a setting of this service, shown where it is set"),
     ("cluster.hosts: null", "of a cluster that was asked for without its hosts, as the service writes it"),
     ("steps.instructions: null", "null and not an empty list, as the service writes it"),
     ("monitored-operator.bundles: null", "as recorded"),

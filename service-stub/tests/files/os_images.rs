@@ -207,13 +207,13 @@ fn an_image_that_is_downloaded_is_waited_for() {
     let bytes = std::fs::read(files.path().join("live.iso")).unwrap();
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let opened = std::sync::Mutex::new(opened);
-    let server = testkit::http::Server::start(move |request| {
+    let server = Server::start(move |request| {
         match request.earlier {
-            0 => testkit::http::reply("500 Internal Server Error", "", ""),
+            0 => reply("500 Internal Server Error", "", ""),
             _ => {
                 // Until the test has seen that it is not there; at its end the channel is closed.
                 let _ = opened.lock().unwrap().recv();
-                testkit::http::reply("200 OK", "", &bytes)
+                reply("200 OK", "", &bytes)
             }
         }
     });
@@ -281,14 +281,23 @@ fn live_hosts_get_registries_and_infra_envs_their_own() {
     let (conf, ca) = ("/etc/containers/registries.conf", "/etc/pki/ca-trust/source/anchors/domain.crt");
     assert_eq!((content(conf), content(ca).as_deref()), (Some(service.registries_conf.clone()), Some("SERVICE")));
     assert!(content("/etc/containers/policy.json").unwrap().contains("insecureAcceptAnything"));
-    let changed: Result<(), service_stub::store::StoreError> = world.running.service.store.change("", |change| {
-        let mut record = service_stub::model::InfraEnvRecord::clone(&change.model().infra_envs[&id]);
-        record.registries_conf = "[[registry]]\nlocation = 'b'".to_owned();
-        change.put_infra_env(record);
-        Ok(())
-    });
-    changed.unwrap();
-    assert_eq!((content(conf).as_deref(), content(ca)), (Some("[[registry]]\nlocation = 'b'"), None));
+    let set = |setting: Value| {
+        let body = json!({"mirror_registry_configuration": setting});
+        world.running.json("PATCH", &format!("/v2/infra-envs/{id}"), &body)
+    };
+    let own = "[[registry]]\nlocation = 'b'\nmirror = [{location = 'm'}]\n";
+    let answer = set(json!({"registries_conf": own}));
+    assert_eq!(
+        (answer.status, &answer.document()["mirror_registry_configuration"]["registries_conf"]),
+        (201, &json!(own))
+    );
+    assert_eq!((content(conf).as_deref(), content(ca)), (Some(own), None));
+    let answer = set(json!({"registries_conf": "[[registry]]\nlocation = 'b'"}));
+    let reason = answer.document()["reason"].clone();
+    assert_eq!((answer.status, reason), (400, json!("failed to find any image mirrors in registry.conf")));
+    let answer = set(json!({}));
+    assert_eq!((answer.status, answer.document().get("mirror_registry_configuration")), (201, None));
+    assert_eq!(content(conf).as_ref(), Some(&service.registries_conf), "the service's again");
 }
 
 #[test]

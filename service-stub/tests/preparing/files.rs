@@ -1,9 +1,15 @@
 //! What a cluster gets.
 
+use crate::common::{API, certificate_pem};
 use crate::rack::{Rack, Site, preparation, secret, slow};
+use api::MirrorRegistry;
 use installer_double::Behaviour;
 use serde_json::{Value, json};
-use std::{env, path::PathBuf};
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 /// The openshift-install to run in the double's place.
 fn real() -> Option<PathBuf> {
@@ -128,4 +134,65 @@ fn users_manifests_are_in_the_files_and_patches_applied() {
         serde_norway::from_str(&text("/opt/openshift/manifests/cluster-scheduler-02-config.yml")).unwrap();
     assert_eq!(scheduler["metadata"]["labels"], json!({"first": "1", "second": "2"}));
     assert_eq!(scheduler["spec"]["mastersSchedulable"], true, "there are no workers");
+}
+
+/// A script in place of `oc`, which writes down its arguments and copies the double as the program that it is to extract.
+fn oc(double: &Path, directory: &Path) -> PathBuf {
+    let path = directory.join("oc");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {log}\n\
+         for option in \"$@\"; do case $option in --to=*) to=${{option#--to=}};; --command=*) command=${{option#--command=}};; esac; done\n\
+         test -z \"$to\" || cp {double} \"$to/$command\"\n",
+        log = directory.join("oc.log").display(),
+        double = double.display(),
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    path
+}
+
+#[test]
+fn mirrors_of_one_cluster_are_in_its_install_config_and_not_in_the_extraction() {
+    let mut log = PathBuf::new();
+    let site = Site::start_with(&Behaviour::default(), |double, directory| {
+        log = directory.join("oc.log");
+        vec![format!("--oc={}", oc(double, directory).display())]
+    });
+    let image = "quay.example/ocp/release:4.22.9";
+    let conf = "[[registry]]\nlocation = 'quay.example/ocp'\n[[registry.mirror]]\nlocation = 'mirror.example/ocp'\n";
+    let ca = certificate_pem();
+    let rack = Rack::ready_with(&site, 5, 3, 3, |params| {
+        params.ocp_release_image = Some(image.to_owned());
+        params.mirror_registry_configuration =
+            Some(MirrorRegistry { registries_conf: conf.to_owned(), ca_bundle: ca.clone() });
+    });
+    let other = Rack::ready_with(&site, 6, 3, 3, |params| params.ocp_release_image = Some(image.to_owned()));
+    for rack in [&rack, &other] {
+        rack.install(&site);
+        site.until("prepared", rack, |cluster| preparation(cluster) == "success");
+    }
+    let config: Value = serde_json::from_slice(&site.file(&rack, "install-config.yaml").unwrap()).unwrap();
+    assert_eq!(
+        config["imageDigestSources"],
+        json!([{"source": "quay.example/ocp", "mirrors": ["mirror.example/ocp"]}])
+    );
+    assert_eq!(config["additionalTrustBundle"], ca);
+    let config: Value = serde_json::from_slice(&site.file(&other, "install-config.yaml").unwrap()).unwrap();
+    assert!(config.get("imageDigestSources").is_none() && config.get("additionalTrustBundle").is_none(), "{config}");
+    let calls = fs::read_to_string(log).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    let [call] = calls.as_slice() else { panic!("one extraction for both: {calls:?}") };
+    assert!(call.starts_with("adm release extract ") && call.contains(image), "{call}");
+    assert!(!call.contains("idms-file") && !call.contains("icsp-file") && !call.contains("mirror"), "{call}");
+
+    let url = site.client_url().replace(API, "/metrics");
+    let metrics = ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
+    for line in [
+        "release_cache{releaseId=\"4.22\",hit=\"false\"} 1",
+        "release_cache{releaseId=\"4.22\",hit=\"true\"} 1",
+        "release_cache_eviction{success=\"true\"} 0",
+    ] {
+        let line = format!("service_assisted_installer_{line}");
+        assert!(metrics.lines().any(|own| own == line), "{line} in {metrics}");
+    }
 }

@@ -12,7 +12,7 @@ use installer_double::{Behaviour, Double, Fault};
 use serde_json::Value;
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -22,32 +22,39 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Site {
     pub double: Double,
     directory: tempfile::TempDir,
+    /// Options for where openshift-install comes from.
+    programs: Vec<String>,
     served: Option<Served>,
 }
 
 impl Site {
+    /// The double is given to the service.
     pub(crate) fn start(behaviour: &Behaviour) -> Self {
+        Self::start_with(behaviour, |double, _| vec![option("openshift-install", double)])
+    }
+
+    /// `programs` are the options for where it comes from, made of its path and a directory.
+    pub(crate) fn start_with(behaviour: &Behaviour, programs: impl FnOnce(&Path, &Path) -> Vec<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let built = testkit::process::program("openshift-install-double");
         let double = Double::place(&built, directory.path(), behaviour).unwrap();
         fs::write(directory.path().join("requirements.json"), REQUIREMENTS).unwrap();
-        let mut site = Self { double, directory, served: None };
+        let programs = programs(double.program(), directory.path());
+        let mut site = Self { double, directory, programs, served: None };
         site.resume();
         site
     }
 
     pub(crate) fn resume(&mut self) {
-        let option = |name: &str, file: PathBuf| format!("--{name}={}", file.display());
-        let at = |name: &str| self.directory.path().join(name);
-        let more = [
+        let mut more = vec![
             "--generate".to_owned(),
-            option("openshift-install", self.double.program().to_owned()),
-            option("requirements", at("requirements.json")),
+            option("requirements", &self.directory.path().join("requirements.json")),
             "--monitor-interval=1".to_owned(),
             "--disable-validations=api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,\
              apps-domain-name-resolved-correctly,dns-wildcard-not-configured,ntp-synced,container-images-available"
                 .to_owned(),
         ];
+        more.extend_from_slice(&self.programs);
         self.served = Some(Served::start_with(&self.state(), 0, 1, &more));
     }
 
@@ -123,6 +130,10 @@ impl Site {
     }
 }
 
+fn option(name: &str, file: &Path) -> String {
+    format!("--{name}={}", file.display())
+}
+
 /// A cluster with hosts.
 pub(crate) struct Rack {
     pub cluster: ClusterId,
@@ -134,7 +145,17 @@ pub(crate) struct Rack {
 impl Rack {
     /// One whose hosts are known: it can be installed. `network` tells its addresses from those of others.
     pub(crate) fn ready(site: &Site, network: u8, masters: u32, hosts: usize) -> Self {
-        let rack = Self::new(site, network, masters, hosts, |_| {});
+        Self::ready_with(site, network, masters, hosts, |_| {})
+    }
+
+    pub(crate) fn ready_with(
+        site: &Site,
+        network: u8,
+        masters: u32,
+        hosts: usize,
+        change: impl FnOnce(&mut ClusterCreateParams),
+    ) -> Self {
+        let rack = Self::new(site, network, masters, hosts, change);
         site.until("ready", &rack, |cluster| cluster["status"] == "ready");
         rack
     }
