@@ -7,7 +7,8 @@ mod world;
 use api::Secret;
 use flate2::{Compression, write::GzEncoder};
 use kernel::clock::Clock;
-use preparation::cache::{ExtractionBounds, InstallerError, Size, image_options};
+use netcheck::image::ImageOptions;
+use preparation::cache::{ExtractionBounds, InstallerError, Size};
 use serde_json::json;
 use std::{
     fs,
@@ -412,16 +413,13 @@ fn mirrors_of_registries_conf_are_used_as_podman_does() {
 fn a_registry_of_a_private_authority_is_trusted_by_its_bundle() {
     let (certificate, key) = testkit::tls::self_signed(&testkit::tls::self_signing());
     let config = testkit::tls::server_config(&certificate, &key);
-    let root = tempfile::tempdir().unwrap();
     let world = World::new(Parts { tls: Some(config), ..Parts::default() });
-    let options = image_options(root.path()).unwrap();
-    assert!(options.ca_certs.is_empty());
-    let text = failure(&world.with_options(options));
+    let text = failure(&world.with_options(ImageOptions::default()));
     assert!(text.contains("is not trusted"), "{text}");
-    let directory = root.path().join("etc/pki/ca-trust/extracted/pem");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("user-registry-ca-bundle.pem"), testkit::tls::pem(&certificate)).unwrap();
-    world.with_options(image_options(root.path()).unwrap()).get().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let bundle = directory.path().join("bundle.pem");
+    fs::write(&bundle, testkit::tls::pem(&certificate)).unwrap();
+    world.with_options(ImageOptions { ca_certs: vec![bundle], ..ImageOptions::default() }).get().unwrap();
 }
 
 #[test]

@@ -4,15 +4,7 @@ use super::{
     given::{GivenInstaller, GivenInstallers},
     sizes::InstallerCacheArgs,
 };
-use netcheck::image::{
-    ImageOptions,
-    registries::{Registries, RegistriesError},
-};
-use std::path::{Path, PathBuf};
-
-const REGISTRIES_CONF: &str = "etc/containers/registries.conf";
-/// Where a cluster's operator puts the authority of a mirror.
-const USER_BUNDLE: &str = "etc/pki/ca-trust/extracted/pem/user-registry-ca-bundle.pem";
+use std::path::PathBuf;
 
 /// Where the program of each release comes from.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -46,20 +38,12 @@ impl InstallerArgs {
     }
 }
 
-/// The registries, mirrors and authorities that this machine is set up with. `root` is the file system's, or a directory that stands in
-/// for it.
-pub fn image_options(root: &Path) -> Result<ImageOptions, RegistriesError> {
-    let registries = Registries::load(&root.join(REGISTRIES_CONF), false)?;
-    let bundle = root.join(USER_BUNDLE);
-    let ca_certs = if bundle.exists() { vec![bundle] } else { Vec::new() };
-    Ok(ImageOptions { registries, ca_certs, ..ImageOptions::default() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cache::Size;
     use clap::Parser;
+    use std::path::Path;
 
     #[derive(clap::Parser)]
     struct Program {

@@ -14,7 +14,7 @@ pub mod references;
 mod sizes;
 mod store;
 
-pub use args::{InstallerArgs, image_options};
+pub use args::InstallerArgs;
 pub use elf::ElfError;
 pub use error::{ExtractError, InstallerError};
 pub use given::{GivenError, GivenInstaller, GivenInstallers};
