@@ -5,7 +5,7 @@ use crate::http::file::{Offer, ReadAt, Slice};
 use crate::http::joined::Joined;
 use crate::http::range::Validators;
 use crate::releases::{OsImage, Target, normal_architecture};
-use crate::text::url_part;
+use crate::text::{hex, url_part};
 use rootfs_overlay::bake::{self, BakeError, program::Machine};
 use rootfs_overlay::{PatchedImage, cut, iso9660::Iso, miniso};
 use sha2::{Digest, Sha256, Sha512};
@@ -420,15 +420,6 @@ fn sha512(mut file: &File) -> io::Result<String> {
             count => digest.update(&buffer[..count]),
         }
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 impl ReadAt for PatchedImage {

@@ -38,6 +38,16 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Two digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// At most `max` characters, the last then an ellipsis.
 pub(crate) fn cut(text: &str, max: usize) -> String {
     if text.chars().count() <= max {

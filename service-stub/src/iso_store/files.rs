@@ -1,8 +1,7 @@
 //! The files of the store: `NAME.iso` with the record `NAME.json`, and while it is downloaded `NAME.part` with `NAME.part.json`.
 
-use crate::media::hex;
 use crate::releases::OsImage;
-use crate::text::url_part;
+use crate::text::{hex, url_part};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{

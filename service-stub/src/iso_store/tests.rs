@@ -25,7 +25,7 @@ impl World {
     }
 
     fn digest(&self) -> String {
-        crate::media::hex(&Sha256::digest(&*self.iso))
+        crate::text::hex(&Sha256::digest(&*self.iso))
     }
 
     fn store(&self, image: &OsImage, access: Access) -> IsoStore {
