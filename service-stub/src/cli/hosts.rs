@@ -1,0 +1,36 @@
+//! Options of `landfall serve` about hosts.
+
+use std::path::PathBuf;
+
+/// What hosts get, and what is asked of them.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Hosts")]
+pub(crate) struct HostArgs {
+    /// Landfall binary for hosts. Default: the landfall-host installed with
+    /// this program, else this program. May be given once per processor
+    /// architecture; an installed host reports with it too
+    #[arg(long = "agent-binary", value_name = "FILE")]
+    pub(super) agent_binaries: Vec<PathBuf>,
+
+    /// Have the discovery config fetch the binary, for an ISO without it
+    #[arg(long)]
+    pub(super) deliver_agent: bool,
+
+    /// Maximum of hosts per infra-env
+    #[arg(long, value_name = "COUNT", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_hosts: u32,
+
+    /// Seconds between polls of a host. Landfall's agent polls every few seconds while its host is new, for up to a minute
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(super) poll_interval: u64,
+
+    /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
+    /// "disk_size_gb":100},"worker":{…}}]. Omitted values stay at their defaults
+    #[arg(long, value_name = "FILE")]
+    pub(super) requirements: Option<PathBuf>,
+
+    /// Validations of hosts and clusters to disable, by name (as in validations_info), separated by commas: they are shown as
+    /// disabled and block nothing. A cluster's own list (PUT …/ignored-validations) takes precedence
+    #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) disable_validations: Vec<String>,
+}
