@@ -306,7 +306,7 @@ impl Serve {
                 deliver_agent: self.hosts.deliver_agent,
                 cluster_files,
                 generation,
-                manifests: self.clusters.manifests.on_this_machine(),
+                manifests: self.clusters.manifests.on_this_machine(rendezvous.is_some()),
                 image_args: self.image_args,
                 registry,
                 auth,

@@ -8,7 +8,8 @@ const FIPS_ENABLED: &str = "/proc/sys/crypto/fips_enabled";
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Clusters")]
 pub struct ManifestOptions {
-    /// Have a single node run dnsmasq, which resolves the cluster's names to the node's own address
+    /// Have a single node run dnsmasq, which resolves the cluster's names to the node's own address: they need not be in DNS. Always
+    /// with --rendezvous
     #[arg(long, env = "ENABLE_SINGLE_NODE_DNSMASQ", value_parser = clap::builder::FalseyValueParser::new())]
     pub single_node_dnsmasq: bool,
 
@@ -19,8 +20,9 @@ pub struct ManifestOptions {
 }
 
 impl ManifestOptions {
-    /// The same with the cipher that suits this machine, unless one is given.
-    pub(crate) fn on_this_machine(mut self) -> Self {
+    /// The same with the cipher that suits this machine, unless one is given. A rack that serves itself has no name server.
+    pub(crate) fn on_this_machine(mut self, serves_itself: bool) -> Self {
+        self.single_node_dnsmasq |= serves_itself;
         let given = self.disk_encryption_cipher.take().filter(|cipher| !cipher.is_empty());
         let fips = std::fs::read_to_string(FIPS_ENABLED).is_ok_and(|text| text.trim() == "1");
         self.disk_encryption_cipher = given.or_else(|| fips.then(|| CIPHERS[1].to_owned()));
@@ -46,9 +48,10 @@ mod tests {
     #[test]
     fn a_given_cipher_is_the_cipher() {
         let options = |words: &[&str]| Program::try_parse_from(["serve"].iter().chain(words)).unwrap().options;
-        let given = options(&["--single-node-dnsmasq", "--disk-encryption-cipher", "c"]).on_this_machine();
+        let given = options(&["--single-node-dnsmasq", "--disk-encryption-cipher", "c"]).on_this_machine(false);
         assert_eq!((given.single_node_dnsmasq, given.cipher()), (true, "c"));
-        let unset = options(&["--disk-encryption-cipher", ""]).on_this_machine();
-        assert!(!unset.single_node_dnsmasq && CIPHERS.contains(&unset.cipher()));
+        let unset = options(&["--disk-encryption-cipher", ""]);
+        assert!(CIPHERS.contains(&unset.clone().on_this_machine(false).cipher()));
+        assert_eq!([false, true].map(|own| unset.clone().on_this_machine(own).single_node_dnsmasq), [false, true]);
     }
 }
