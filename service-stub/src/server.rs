@@ -90,7 +90,7 @@ pub async fn run(
     let (stopping, stopped) = (service.stopping.clone(), service.stopping.subscribe());
     let ticker = tokio::spawn(tick(service.clone(), stopped.clone()));
     let reader = tokio::spawn(payload::keep_reading(service.clone(), stopped.clone()));
-    let getter = tokio::spawn(get_isos(service.clone(), stopped.clone()));
+    let getter = tokio::spawn(fetch(service.clone(), stopped.clone()));
     let backups = tokio::spawn(back_up(service.clone(), stopped.clone()));
     let limits = service.settings.limits.clone();
     let Listeners { main, tls, plain } = listeners.into();
@@ -127,12 +127,16 @@ pub async fn run(
     ticked.and(read).and(backed_up).and(got).map_err(std::io::Error::other)
 }
 
-/// Downloads the ISOs of OS images until the service stops.
-async fn get_isos(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
+/// Downloads the ISOs of OS images, and fetches lists of releases, until the service stops.
+async fn fetch(service: Arc<Service>, mut stopped: tokio::sync::watch::Receiver<bool>) {
     let cancel = Cancel::default();
     for _ in 0..iso_store::AT_ONCE.min(service.iso_store.len()) {
         let (service, cancel) = (service.clone(), cancel.clone());
         tokio::task::spawn_blocking(move || service.iso_store.work(&cancel));
+    }
+    if !service.settings.release_sources.is_empty() {
+        let cancel = cancel.clone();
+        tokio::task::spawn_blocking(move || service.fetch_releases(&cancel));
     }
     let _ = stopped.wait_for(|stop| *stop).await;
     // A read from a silent server ends with the process.

@@ -12,12 +12,14 @@ use crate::model::InfraEnvRecord;
 use crate::pass::{Rules, Unsettled};
 use crate::payload::Payloads;
 use crate::preparing::running::Preparations;
+use crate::releases::Catalogue;
 use crate::store::{Change, Store, StoreError};
 use crate::unregistered::Unregistered;
 use api::Timestamp;
+use kernel::Cancel;
 use std::{
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, OnceLock, PoisonError, RwLock, Weak,
         atomic::{AtomicI64, Ordering},
     },
     time::Instant,
@@ -34,6 +36,8 @@ pub struct Service {
     pub media: Media,
     /// ISOs that are downloaded.
     pub iso_store: IsoStore,
+    /// The operator's catalogue, with the releases fetched last.
+    releases: RwLock<Option<Arc<Catalogue>>>,
     /// When it started: no host could report before.
     pub started: Timestamp,
     /// Clusters and hosts whose states must be updated soon.
@@ -71,6 +75,7 @@ impl Service {
         store.limit_events(&settings.event_limits);
         let started = Timestamp::now();
         Self {
+            releases: RwLock::new(settings.catalogue.clone()),
             settings,
             store,
             media,
@@ -90,6 +95,19 @@ impl Service {
             swept: AtomicI64::new(0),
             stopping: tokio::sync::watch::Sender::new(false),
         }
+    }
+
+    /// The operator's catalogue, with the releases fetched last.
+    pub(crate) fn catalogue(&self) -> Option<Arc<Catalogue>> {
+        self.releases.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Fetches releases until it is cancelled.
+    pub(crate) fn fetch_releases(&self, cancel: &Cancel) {
+        let listed = self.settings.catalogue.as_deref().cloned().unwrap_or_default();
+        self.settings.release_sources.work(&listed, cancel, &|catalogue| {
+            *self.releases.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(catalogue));
+        });
     }
 
     /// The same, with ISOs to download.

@@ -11,7 +11,7 @@ use crate::mirrors::Mirrors;
 use crate::model::IgnoredValidations;
 use crate::payload::ImageArgs;
 use crate::preparing::args::Generation;
-use crate::releases::Catalogue;
+use crate::releases::{Catalogue, ReleaseSources};
 use crate::rendezvous::Rendezvous;
 use crate::state::limits::FinalizingLimits;
 use crate::steps::options::StepOptions;
@@ -83,8 +83,8 @@ pub struct Settings {
     pub event_limits: EventLimits,
     /// How long finalizing may take.
     pub finalizing: FinalizingLimits,
-    /// Sources of lists of releases, as they are reported.
-    pub release_sources: Vec<serde_json::Value>,
+    /// Channels whose releases are fetched.
+    pub release_sources: ReleaseSources,
     /// The rack this service brings up from one of its hosts.
     pub rendezvous: Option<Arc<Rendezvous>>,
 }

@@ -50,7 +50,7 @@ pub(crate) fn component_versions(service: &Service, _: &Call) -> Result<Answer, 
 pub(crate) fn openshift_versions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let latest = call.query_flag("only_latest");
     let wanted = call.query("version");
-    if let Some(catalogue) = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_releases()) {
+    if let Some(catalogue) = service.catalogue().filter(|catalogue| catalogue.lists_releases()) {
         return Ok(Answer::json(StatusCode::OK, &catalogue.offers(wanted, latest)));
     }
     let os_images = service.settings.catalogue.as_deref().filter(|catalogue| catalogue.lists_os_images());
@@ -96,7 +96,7 @@ fn matches_version(version: &str, wanted: &str) -> bool {
 
 /// GET /v2/release-sources: the setting.
 pub(crate) fn release_sources(service: &Service, _: &Call) -> Result<Answer, Refusal> {
-    Ok(Answer::json(StatusCode::OK, &service.settings.release_sources))
+    Ok(Answer::json(StatusCode::OK, &service.settings.release_sources.list))
 }
 
 /// GET /landfall/os-images: the OS images that are downloaded, and how far each is; 503 until all are ready.

@@ -11,7 +11,6 @@ use crate::infra_env::DISCONNECTED_ISO;
 use crate::model::{ClusterRecord, InfraEnvRecord};
 use crate::releases::{ARCHITECTURES, Catalogue, MULTI, NEWEST_MINOR, normal_architecture, version};
 use crate::service::Service;
-use crate::settings::Settings;
 use crate::text::url_part;
 use crate::view;
 use api::{InfraEnv, InfraEnvCreateParams, InfraEnvId, InfraEnvUpdateParams, Timestamp};
@@ -61,7 +60,8 @@ fn create_from(
     id: InfraEnvId,
 ) -> Result<Answer, Refusal> {
     let architecture = normal_architecture(params.cpu_architecture.as_deref().unwrap_or_default()).to_owned();
-    let catalogue = service.settings.catalogue.as_deref();
+    let catalogue = service.catalogue();
+    let catalogue = catalogue.as_deref();
     let model = service.store.model();
     if let Some(cluster) = params.cluster_id {
         let unknown = || Refusal::not_found(format!("Cluster ID {cluster} does not exist"));
@@ -90,7 +90,7 @@ fn create_from(
     let openshift_version = listed.unwrap_or_else(|| infra_env.openshift_version.clone());
     let cluster = params.cluster_id.and_then(|id| model.clusters.get(&id));
     let openshift_version = match openshift_version.as_str() {
-        "" => default_version(&service.settings, cluster.map(AsRef::as_ref)),
+        "" => default_version(service, cluster.map(AsRef::as_ref)),
         _ => openshift_version,
     };
     let agent_token = service.settings.auth.agent_token(id, 0).unwrap_or_default();
@@ -156,11 +156,12 @@ fn check_cluster(
 
 /// The minor release of an infra-env that names no version and has no OS image: the cluster's, else the one offered by default,
 /// else the newest known.
-fn default_version(settings: &Settings, cluster: Option<&ClusterRecord>) -> String {
+fn default_version(service: &Service, cluster: Option<&ClusterRecord>) -> String {
     let of_cluster =
         cluster.map(|record| record.cluster.openshift_version.as_str()).filter(|version| !version.is_empty());
-    let release = settings.catalogue.as_deref().and_then(Catalogue::default_release);
-    let offered = release.map(|release| &release.version).or(settings.openshift_versions.last());
+    let catalogue = service.catalogue();
+    let release = catalogue.as_deref().and_then(Catalogue::default_release);
+    let offered = release.map(|release| &release.version).or(service.settings.openshift_versions.last());
     let full = of_cluster.or(offered.map(String::as_str)).unwrap_or(NEWEST_MINOR);
     version::minor(full).unwrap_or_else(|| full.to_owned())
 }
@@ -210,7 +211,8 @@ pub(crate) const CHANGED_INFRA_ENV: BodyShape = shape(
 pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.infra_env_id()?;
     let params: InfraEnvUpdateParams = call.json(&CHANGED_INFRA_ENV)?;
-    let catalogue = service.settings.catalogue.as_deref();
+    let catalogue = service.catalogue();
+    let catalogue = catalogue.as_deref();
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
         infra_env_settings::apply(&mut record, params)?;
@@ -237,7 +239,7 @@ fn published(service: &Service, record: &InfraEnvRecord) -> InfraEnv {
         InfraEnv { download_url, expires_at, email_domain: view::NO_DOMAIN.to_owned(), ..record.infra_env.clone() };
     if infra_env.openshift_version.is_empty() {
         // Stored by a program that knew no default.
-        infra_env.openshift_version = default_version(&service.settings, None);
+        infra_env.openshift_version = default_version(service, None);
     }
     infra_env
 }

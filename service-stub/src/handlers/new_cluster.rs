@@ -86,7 +86,7 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
 /// As [`create`], under an id of our own.
 pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result<Answer, Refusal> {
     let params: ClusterCreateParams = call.json(&BODY)?;
-    let record = plan(service.settings.catalogue.as_deref(), params, id)?;
+    let record = plan(service.catalogue().as_deref(), params, id)?;
     service.change(call.request_id(), |change| {
         let mut record = record;
         record.cluster.created_at = change.now;

@@ -57,7 +57,7 @@ fn settings(files: &std::path::Path) -> Settings {
         allowed_origins: Vec::new(),
         event_limits: Default::default(),
         finalizing: Default::default(),
-        release_sources: Vec::new(),
+        release_sources: Default::default(),
         rendezvous: None,
     }
 }

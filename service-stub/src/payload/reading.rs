@@ -37,7 +37,7 @@ pub(super) fn wanted(service: &Service, model: &Model, now: Instant) -> Option<W
         _ => !service.settings.image_args.names_all(&record.cluster.openshift_version) || from_disk(record),
     });
     open.find_map(|record| {
-        let image = release_image(service.settings.catalogue.as_deref(), record)?;
+        let image = release_image(service.catalogue().as_deref(), record)?;
         let due = service.payloads.is_due(&image, now);
         due.then(|| Wanted { cluster: record.cluster.id, image, pull_secret: record.pull_secret.clone() })
     })
@@ -72,7 +72,8 @@ pub fn read_one(service: &Service) -> Result<bool, Refusal> {
 /// The images in a cluster's install requests: from the options, the catalogue, or the release image once read.
 pub fn of_cluster(service: &Service, record: &ClusterRecord) -> Payload {
     let (settings, cluster) = (&service.settings, &record.cluster);
-    let catalogue = settings.catalogue.as_deref();
+    let catalogue = service.catalogue();
+    let catalogue = catalogue.as_deref();
     let version = cluster.openshift_version.as_str();
     let named = settings.image_args.of_version(version);
     let listed = catalogue.and_then(|catalogue| catalogue.must_gather(version, &cluster.cpu_architecture));

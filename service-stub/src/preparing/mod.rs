@@ -174,11 +174,12 @@ fn make(service: &Service, record: &ClusterRecord, stop: &dyn Fn() -> bool) -> R
     let Some(generation) = &service.settings.generation else { return Err(Failure::Stopped) };
     let failed = |reason: &str| if stop() { Failure::Stopped } else { Failure::in_generation(id, reason) };
     let model = service.store.model();
-    let release = release_image(service.settings.catalogue.as_deref(), record);
+    let catalogue = service.catalogue();
+    let release = release_image(catalogue.as_deref(), record);
     tracing::info!(cluster = %id, release = release.as_deref(), "making the cluster's files");
     let job = job::of_cluster(service, generation, &model, record, release.unwrap_or_default());
     let job = job.map_err(|reason| failed(&reason))?;
-    let request = generation.request(record, &job.release_image, service.settings.catalogue.as_deref());
+    let request = generation.request(record, &job.release_image, catalogue.as_deref());
     let since = Timestamp::now();
     let installer = generation.installers.get(&request, stop);
     let installer = installer.map_err(|error| failed(&format!("failed to get installer path: {}", chain(&error))))?;

@@ -1,7 +1,8 @@
 //! Options of `landfall serve` about releases.
 
-use super::{Catalogue, CatalogueError, Listing, sources};
-use serde_json::Value;
+use super::{Catalogue, CatalogueError, Listing, ReleaseSources};
+use crate::state::limits::go_seconds;
+use std::time::Duration;
 
 /// Releases for clusters.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -32,10 +33,28 @@ pub(crate) struct CatalogueArgs {
     #[arg(long, value_name = "FILE", env = "IGNORED_OPENSHIFT_VERSIONS", hide_env_values = true)]
     pub(crate) ignored_openshift_versions: Option<Listing>,
 
-    /// Sources of lists of releases, a JSON list. This service reports them in /v2/release-sources and fetches nothing from them:
-    /// releases are those of --release-images
+    /// Channels whose releases are offered beside those of --release-images, a JSON list: [{"openshift_version":"4.22",
+    /// "multi_cpu_architectures":["x86_64","arm64"], "upgrade_channels":[{"cpu_architecture":"x86_64", "channels":["stable"]}]}].
+    /// They are fetched from --release-graph-url. The list itself may stand in place of the file's name
     #[arg(long, value_name = "FILE", env = "RELEASE_SOURCES", hide_env_values = true)]
     pub(crate) release_sources: Option<Listing>,
+
+    /// Update service that knows which versions are in a channel
+    #[arg(long, value_name = "URL", env = "OCM_BASE_URL", default_value = "https://api.openshift.com")]
+    pub(crate) release_graph_url: String,
+
+    /// Where the support levels of minor releases are listed
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "RED_HAT_PRODUCT_LIFE_CYCLE_DATA_API_BASE_URL",
+        default_value = "https://access.redhat.com/product-life-cycles/api/v2/products"
+    )]
+    pub(crate) release_levels_url: String,
+
+    /// Time between two fetches of --release-sources
+    #[arg(long, value_name = "TIME", env = "OPENSHIFT_RELEASE_SYNCER_INTERVAL", default_value = "30m", value_parser = interval)]
+    pub(crate) release_sources_interval: Duration,
 
     /// Images that gather a cluster's logs, by version and architecture: {"4.22-x86_64":{"ocp":"IMAGE"}}. Passed in install
     /// requests. The object itself may stand in place of the file's name
@@ -54,14 +73,16 @@ impl CatalogueArgs {
         Ok(catalogue)
     }
 
-    /// The sources of releases, of which nothing is fetched.
-    pub(crate) fn sources(&self) -> Result<Vec<Value>, CatalogueError> {
-        let sources = given(&self.release_sources).map(sources).transpose()?.unwrap_or_default();
-        if !sources.is_empty() {
-            tracing::warn!("nothing is fetched from release sources: list releases with --release-images");
-        }
-        Ok(sources)
+    /// The sources of releases; empty without any.
+    pub(crate) fn sources(&self) -> Result<ReleaseSources, CatalogueError> {
+        let (graph_url, levels_url) = (&self.release_graph_url, &self.release_levels_url);
+        ReleaseSources::read(given(&self.release_sources), graph_url, levels_url, self.release_sources_interval)
     }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = go_seconds(text).and_then(|seconds| u64::try_from(seconds).ok());
+    seconds.map(Duration::from_secs).ok_or_else(|| "write a duration such as 30m or 1h30m".to_owned())
 }
 
 /// A list that is not an empty text, as deployments set variables.

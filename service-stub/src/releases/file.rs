@@ -2,8 +2,7 @@
 
 use super::{CatalogueError, MULTI, MustGather, OsImage, Release, SupportLevel, normal_architecture, version};
 use crate::infra_env::DISCONNECTED_ISO;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
@@ -46,7 +45,7 @@ pub enum Listing {
 
 impl Listing {
     /// For errors.
-    fn name(&self) -> PathBuf {
+    pub(super) fn name(&self) -> PathBuf {
         match self {
             Self::File(path) => path.clone(),
             Self::Text(_) => "the list given as text".into(),
@@ -142,39 +141,6 @@ pub(crate) fn string_map(list: &Listing) -> Result<BTreeMap<String, String>, Cat
     Ok(map)
 }
 
-/// A source of releases, as the published service has them.
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Source {
-    openshift_version: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    multi_cpu_architectures: Vec<String>,
-    upgrade_channels: Vec<Channels>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Channels {
-    cpu_architecture: String,
-    channels: Vec<Channel>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Channel {
-    Candidate,
-    Fast,
-    Stable,
-    Eus,
-}
-
-/// The list of sources of releases, checked and otherwise as it is.
-pub(crate) fn sources(list: &Listing) -> Result<Vec<Value>, CatalogueError> {
-    let sources: Vec<Source> = parse(list, "a JSON list of release sources")?;
-    bound(list, sources.len())?;
-    Ok(sources.iter().filter_map(|source| serde_json::to_value(source).ok()).collect())
-}
-
 /// `{"4.22-x86_64": {"ocp": "IMAGE", …}}`; a key may be a full version with an architecture, a minor release with one, or a minor
 /// release.
 pub(crate) fn must_gather(list: &Listing) -> Result<BTreeMap<String, MustGather>, CatalogueError> {
@@ -221,7 +187,7 @@ fn check(entry: &Entry, multi: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn is_architecture(name: &str, multi: bool) -> bool {
+pub(super) fn is_architecture(name: &str, multi: bool) -> bool {
     ARCHITECTURES.contains(&name) || multi && name == MULTI
 }
 
@@ -237,14 +203,14 @@ fn entries<T>(
     converted.map(|(index, entry)| convert(entry).map_err(|why| refused(index, why))).collect()
 }
 
-fn bound(list: &Listing, count: usize) -> Result<(), CatalogueError> {
+pub(super) fn bound(list: &Listing, count: usize) -> Result<(), CatalogueError> {
     if count > MAX_ENTRIES {
         return Err(CatalogueError::TooMany { path: list.name(), count, limit: MAX_ENTRIES });
     }
     Ok(())
 }
 
-fn parse<T: DeserializeOwned>(list: &Listing, expected: &'static str) -> Result<T, CatalogueError> {
+pub(super) fn parse<T: DeserializeOwned>(list: &Listing, expected: &'static str) -> Result<T, CatalogueError> {
     let read = |path: &Path| {
         let mut bytes = Vec::new();
         File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -260,6 +226,6 @@ fn parse<T: DeserializeOwned>(list: &Listing, expected: &'static str) -> Result<
     serde_json::from_slice(&bytes).map_err(|source| CatalogueError::Json { path: list.name(), expected, source })
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -1,11 +1,12 @@
 //! The catalogue: which releases can be installed, from which image, and which OS images hosts boot.
 //!
-//! It is read once, from the operator's files. Without one the service takes any version as it is written.
+//! It is read once, from the operator's files; [`ReleaseSources`] add to it. Without one the service takes any version as it is written.
 
 mod args;
 mod error;
 mod file;
 mod os_images;
+mod sources;
 #[cfg(test)]
 mod tests;
 pub(crate) mod version;
@@ -13,8 +14,9 @@ pub(crate) mod version;
 pub(crate) use args::CatalogueArgs;
 pub(crate) use error::{CatalogueError, NotListed};
 pub use file::Listing;
-pub(crate) use file::{ARCHITECTURES, sources, string_map};
+pub(crate) use file::{ARCHITECTURES, string_map};
 pub use os_images::{IsoArgument, OsImage, Target};
+pub use sources::ReleaseSources;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 use super::*;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 struct Files {
     directory: tempfile::TempDir,
@@ -150,9 +150,15 @@ fn sources_of_releases_are_checked_and_shown_as_they_are() {
     let list = |text: &str| Listing::Text(text.to_owned());
     let text = r#"[{"openshift_version":"4.22","multi_cpu_architectures":["x86_64"],"upgrade_channels":[{"cpu_architecture":"x86_64","channels":["stable","eus"]}]}]"#;
     let expected: serde_json::Value = serde_json::from_str(text).unwrap();
-    assert_eq!(serde_json::to_value(sources(&list(text)).unwrap()).unwrap(), expected);
-    for bad in ["{}", "[1]", r#"[{"openshift_version":"4.22"}]"#, &text.replace("eus", "nightly")] {
-        assert!(sources(&list(bad)).is_err(), "{bad}");
+    let read = |text: &str| ReleaseSources::read(Some(&list(text)), "", "", Duration::ZERO);
+    assert_eq!(serde_json::to_value(read(text).unwrap().list).unwrap(), expected);
+    for (what, by) in
+        [("eus", "nightly"), ("x86_64", "vax"), ("4.22\"", "4.22.9\""), ("4.22\"", "four\""), ("upgrade_", "")]
+    {
+        assert!(read(&text.replace(what, by)).is_err(), "{what} {by}");
+    }
+    for bad in ["{}", "[1]"] {
+        assert!(read(bad).is_err(), "{bad}");
     }
 }
 

@@ -19,7 +19,7 @@ use service_stub::iso_store::{Access, IsoStore};
 use service_stub::media::Media;
 use service_stub::payload::ImageArgs;
 use service_stub::preparing::Generation;
-use service_stub::releases::Catalogue;
+use service_stub::releases::{Catalogue, ReleaseSources};
 use service_stub::rendezvous::{self, Rendezvous};
 use service_stub::retention::Retention;
 use service_stub::server;
@@ -60,6 +60,7 @@ pub(crate) struct Files {
     pub image_args: ImageArgs,
     pub registry: Option<Arc<netcheck::image::ImageOptions>>,
     pub catalogue: Option<Arc<Catalogue>>,
+    pub release_sources: ReleaseSources,
     pub disconnected_ignition: Option<Arc<[u8]>>,
     /// Downloads the catalogue's images.
     pub downloads: Option<Access>,
@@ -135,7 +136,7 @@ impl Running {
             allowed_origins: files.allowed_origins,
             event_limits: files.event_limits,
             finalizing: Default::default(),
-            release_sources: Vec::new(),
+            release_sources: files.release_sources,
             rendezvous: files.rendezvous.clone(),
         };
         let images: Vec<DiskImage> = files.images.into_iter().map(DiskImage::from).collect();

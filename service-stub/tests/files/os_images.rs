@@ -5,8 +5,9 @@ use crate::iso::{self, BOOT_FILES};
 use ignition::discovery::assisted::Mirror;
 use serde_json::{Value, json};
 use service_stub::iso_store::{Access, Pace};
-use service_stub::releases::{Catalogue, IsoArgument, OsImage};
+use service_stub::releases::{Catalogue, IsoArgument, Listing, OsImage, ReleaseSources};
 use std::{path::Path, sync::Arc};
+use testkit::http::{Server, reply};
 
 struct World {
     running: Running,
@@ -318,4 +319,39 @@ fn an_iso_for_a_version_leaves_the_others_to_the_one_for_all() {
         assert_eq!(status, 201, "{infra_env}");
         assert_eq!(world.marks(&infra_env), (mark, mark), "{version}");
     }
+}
+
+#[test]
+fn releases_of_channels_are_offered_and_installed() {
+    let server = Server::start(|request| match request.path() {
+        "/levels" => {
+            reply("200 OK", "", r#"{"data": [{"versions": [{"name": "4.22", "type": "Maintenance Support"}]}]}"#)
+        }
+        _ => reply("200 OK", "", r#"{"nodes": [{"version": "4.22.9"}, {"version": "4.22.10"}], "edges": []}"#),
+    });
+    let text =
+        r#"[{"openshift_version":"4.22","upgrade_channels":[{"cpu_architecture":"x86_64","channels":["stable"]}]}]"#;
+    let list = Listing::Text(text.to_owned());
+    let hour = std::time::Duration::from_secs(3600);
+    let release_sources = ReleaseSources::read(Some(&list), &server.url(""), &server.url("/levels"), hour).unwrap();
+    let running = Running::start(Files { release_sources, ..Files::default() });
+    let get = |path: &str| running.get(&format!("{API}/v2/{path}")).document();
+    assert_eq!(get("release-sources"), serde_json::from_str::<Value>(text).unwrap());
+    let offered = || get("openshift-versions?only_latest=true");
+    for _ in 0..600 {
+        if offered().get("4.22.10").is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(offered()["4.22.10"]["support_level"], "maintenance");
+    let create = |version: &str| {
+        let body = json!({"name": "rack", "openshift_version": version, "pull_secret": pull_secret()});
+        running.json("POST", "/v2/clusters", &body)
+    };
+    let made = create("4.22");
+    let cluster = made.document();
+    assert_eq!((made.status, &cluster["openshift_version"]), (201, &json!("4.22.10")), "{cluster}");
+    assert_eq!(cluster["ocp_release_image"], "quay.io/openshift-release-dev/ocp-release:4.22.10-x86_64");
+    assert_eq!(create("4.21").status, 400);
 }
