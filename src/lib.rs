@@ -14,6 +14,8 @@ mod log;
 mod rdcore;
 mod shell;
 mod topics;
+#[cfg(all(target_env = "musl", panic = "abort"))]
+mod unwinding;
 
 pub use commands::{Cli, Commands, Host, Outcome, Output, Purpose, whole};
 #[cfg(feature = "hub")]
