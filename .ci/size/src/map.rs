@@ -1,39 +1,34 @@
-//! The linker's map of a program (ld's `-Map`): which function or table lies where, and how long it is.
+//! The linker's map of a program (lld's `-Map`): which function or table lies where, and how long it is.
 
 use std::collections::BTreeMap;
 
-/// What the map says before the sections that are in the program.
-const START: &str = "Linker script and memory map";
 /// Crates of the toolchain. A function of theirs that is made for a type of another crate is counted to that one.
 const STANDARD: [&str; 3] = ["core", "alloc", "std"];
 
 /// Bytes in the program by the name of their crate. What no crate is known for goes by the kind of its section.
 pub(crate) fn bytes_by_crate(map: &str) -> BTreeMap<String, u64> {
-    let body = map.split_once(START).map_or(map, |(_, body)| body);
     let mut found = BTreeMap::new();
-    let mut lines = body.lines().peekable();
-    while let Some(line) = lines.next() {
-        // A section that was put in has one space before its name; a long name has the numbers on a line of its own.
-        let Some(rest) = line.strip_prefix(" .") else { continue };
-        let mut words = rest.split_whitespace();
-        let Some(section) = words.next() else { continue };
-        let mut words: Vec<_> = words.collect();
-        if words.is_empty() {
-            let Some(next) = lines.peek().filter(|next| next.starts_with("   ")) else { continue };
-            words = next.split_whitespace().collect();
-        }
-        let [address, bytes, file] = words[..] else { continue };
+    for line in map.lines() {
+        // Address, address when loaded, length, alignment, and what was put in: FILE:(.SECTION). Other lines are of symbols, and of
+        // sections of the program.
+        let Some((numbers, section)) = line.split_once(":(.") else { continue };
+        let mut words = numbers.split_whitespace();
+        let (Some(address), _, Some(bytes), _) = (words.next(), words.next(), words.next(), words.next()) else {
+            continue;
+        };
         let (Some(address), Some(bytes)) = (hexadecimal(address), hexadecimal(bytes)) else { continue };
+        let section = section.trim_end_matches(')');
         if address == 0 || bytes == 0 || !is_loaded(section) {
             continue;
         }
+        let file = words.next_back().unwrap_or_default();
         *found.entry(owner(section, file)).or_insert(0) += bytes;
     }
     found
 }
 
 fn hexadecimal(word: &str) -> Option<u64> {
-    u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    u64::from_str_radix(word, 16).ok()
 }
 
 /// Whether the section takes room in the file, and is not about it.
@@ -98,26 +93,19 @@ mod tests {
     #[test]
     fn each_section_belongs_to_a_crate() {
         let map = "\
-Archive member included
- .text._ZN5wrong4main17h0E 0x0000000000001000 0x10 a.o
-Linker script and memory map
-
-.text           0x0000000000001000     0x5000
- .text._ZN5agent3cli3run17h0123456789abcdefE
-                0x0000000000001000      0x100 a.o
- .text._ZN9inventory4read17h0123456789abcdefE 0x1100 0x20 a.o
- .text._ZN66_$LT$alloc..vec..Vec$LT$api..host..Host$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0E
-                0x0000000000001200       0x30 a.o
- .text._ZN73_$LT$core..option..Option$LT$T$GT$$u20$as$u20$core..fmt..Debug$GT$3fmt17h0E
-                0x0000000000001300       0x40 a.o
- .text._RINvNtNtCsaz6eC2DG7lh_3std3sys9backtrace1 0x1400 0x5 a.o
- .text          0x0000000000001500      0x200 /x/libzstd_sys-0123.rlib(zstd.o)
- .text          0x0000000000001700       0x50 /x/libc.a(memcpy.o)
- .rodata.str    0x0000000000001800       0x60 a.o
- .text._ZN4gone4gone17h0E
-                0x0000000000000000       0x60 a.o
- .debug_info    0x0000000000001900       0x70 a.o
- *fill*         0x0000000000001900       0x70
+             VMA              LMA     Size Align Out     In      Symbol
+            1000             1000     5000     1 .text
+            1000             1000      100     1         a.o:(.text._ZN5agent3cli3run17h0123456789abcdefE)
+            1000             1000      100     1                 agent::cli::run
+            1100             1100       20     1         a.o:(.text._ZN9inventory4read17h0123456789abcdefE)
+            1200             1200       30     1         a.o:(.text._ZN66_$LT$alloc..vec..Vec$LT$api..host..Host$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0E)
+            1300             1300       40     1         a.o:(.text._ZN73_$LT$core..option..Option$LT$T$GT$$u20$as$u20$core..fmt..Debug$GT$3fmt17h0E)
+            1400             1400        5     1         a.o:(.text._RINvNtNtCsaz6eC2DG7lh_3std3sys9backtrace1)
+            1500             1500      200    16         /x/libzstd_sys-0123.rlib(zstd.o):(.text)
+            1700             1700       50    16         /x/libc.a(memcpy.lo):(.text)
+            1800             1800       60     1         <internal>:(.rodata.str)
+               0                0       70     1         a.o:(.debug_info)
+               0                0       70     1         <internal>:(.comment)
 ";
         let expected = [
             ("[libc.a]", 0x50),
