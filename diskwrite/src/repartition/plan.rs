@@ -4,6 +4,7 @@ use super::place::{alignment, place};
 use super::wanted::{Change, Fate, RepartitionError, Wanted};
 use crate::gpt::{Entry, Table};
 use crate::layout::LayoutPartition;
+use kernel::order::Gather;
 use std::collections::BTreeSet;
 use uuid::{Uuid, uuid};
 
@@ -55,7 +56,7 @@ fn resolve<'w>(before: &Table, wanted: &'w [Wanted]) -> Result<Vec<Resolved<'w>>
     let alignment = alignment(before);
     let (numbered, others): (Vec<_>, Vec<_>) = wanted.iter().enumerate().partition(|(_, wanted)| wanted.number != 0);
     let mut trial = before.clone();
-    let mut used: BTreeSet<u32> = before.entries().map(|(number, _)| number).collect();
+    let mut used: BTreeSet<u32> = before.entries().map(|(number, _)| number).gather();
     for (_, wanted) in &numbered {
         if before.entry(wanted.number).is_some() {
             trial.clear(wanted.number)?;

@@ -1,6 +1,6 @@
 //! Block devices in sysfs: disks, their partitions, the devices stacked on them, and their users.
 
-use crate::order::Gather;
+use crate::order::{self, Gather};
 use crate::{DevNumber, Root};
 use std::{
     collections::BTreeSet,
@@ -41,7 +41,7 @@ pub fn nodes(root: &Root, dir: &Path) -> io::Result<Vec<Node>> {
         .filter(|entry| root.exists(entry.join("partition")))
         .map(|entry| node(root, &entry))
         .collect::<io::Result<Vec<_>>>()?;
-    partitions.sort_by_key(|node| node.partition);
+    order::sort_by_key(&mut partitions, |node| node.partition);
     all.append(&mut partitions);
     Ok(all)
 }
@@ -58,7 +58,7 @@ fn node(root: &Root, dir: &Path) -> io::Result<Node> {
 pub fn linked(root: &Root, dir: &Path, kind: &str) -> Vec<PathBuf> {
     let dir = dir.join(kind);
     let mut found: Vec<_> = root.list(&dir).iter().filter_map(|name| root.resolve(dir.join(name))).collect();
-    found.sort();
+    order::sort(&mut found);
     found
 }
 
@@ -70,7 +70,7 @@ pub fn holders(root: &Root, dir: &Path) -> Vec<String> {
         None => kernel,
     };
     let mut names: Vec<_> = root.list(&dir).into_iter().map(label).collect();
-    names.sort();
+    order::sort(&mut names);
     names
 }
 

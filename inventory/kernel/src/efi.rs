@@ -1,7 +1,7 @@
 //! The firmware's variables in the kernel's efivarfs (Documentation/filesystems/efivarfs.rst): a file each, of four bytes of
 //! attributes and the value.
 
-use crate::{Root, file_system::clear_immutable};
+use crate::{Root, file_system::clear_immutable, order};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
@@ -81,7 +81,7 @@ impl Variables {
             let name = name.to_str().and_then(|name| name.strip_suffix(GLOBAL)?.strip_suffix('-'));
             names.extend(name.map(str::to_owned));
         }
-        names.sort();
+        order::sort(&mut names);
         Ok(names)
     }
 

@@ -1,6 +1,9 @@
 //! The tree that facts are read from: the running system, or one captured from another machine.
 
-use crate::record::{self, Kind, Recorder};
+use crate::{
+    order,
+    record::{self, Kind, Recorder},
+};
 use nix::{
     dir::Dir,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat},
@@ -191,7 +194,7 @@ impl Root {
                 Ok(name) => names.push(name.to_owned()),
             }
         }
-        names.sort_unstable();
+        order::sort(&mut names);
         if let Some(found) = found.filter(|_| self.recorder.is_some()) {
             // What is listed must exist on a replay, read or not.
             for name in &names {

@@ -6,8 +6,10 @@ use super::error::CutError;
 use super::sectors::Sectors;
 use crate::iso9660::{Extent, Iso, IsoError, SECTOR_BYTES, Tree};
 use kernel::bytes::{be32, le32, le64};
+use kernel::order::Gather;
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
+use std::iter;
 
 const FIRST_DESCRIPTOR: u64 = 16;
 /// Blocks of disks in a sector.
@@ -143,7 +145,7 @@ impl<'a, 'b> Pointers<'a, 'b> {
 
     fn directories<R: Read + Seek>(&mut self, iso: &mut Iso<R>, tree: &Tree) -> Result<(), CutError> {
         let mut open = vec![tree.root.clone()];
-        let mut seen = BTreeSet::from([tree.root.address]);
+        let mut seen: BTreeSet<_> = iter::once(tree.root.address).gather();
         while let Some(directory) = open.pop() {
             for (offset, record) in iso.records(&directory)? {
                 let extent = record.extent();

@@ -2,9 +2,10 @@
 
 use super::directory::record;
 use super::{Directory, Extent, Iso, IsoError, SECTOR_BYTES, read_at};
-use kernel::order;
+use kernel::order::{self, Gather};
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
+use std::iter;
 
 /// A volume's directories under one kind of names: plain, or Joliet's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl<R: Read + Seek> Iso<R> {
     pub fn places(&mut self, tree: &Tree, wanted: Extent) -> Result<Vec<u64>, IsoError> {
         let mut places = Vec::new();
         let mut open = vec![tree.root.clone()];
-        let mut seen = BTreeSet::from([tree.root.address]);
+        let mut seen: BTreeSet<_> = iter::once(tree.root.address).gather();
         while let Some(directory) = open.pop() {
             for (offset, found) in self.records(&directory)? {
                 if found.is_directory {

@@ -9,6 +9,7 @@ pub use edit::{Edit, NoReplacement};
 
 use crate::iso9660::{Extent, Iso, IsoError};
 use crate::patched::Patch;
+use kernel::order;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -241,7 +242,7 @@ impl Info {
             }
         };
         let mut places = files.into_iter().map(&mut place).collect::<Result<Vec<_>, _>>()?;
-        places.sort_by_key(|place| place.offset);
+        order::sort_by_key(&mut places, |place| place.offset);
         Ok(Listing { length: size, default, places })
     }
 }
