@@ -91,25 +91,29 @@ pub(crate) struct Bounds {
 }
 
 /// [`scan`] of an untrusted initrd.
-pub(crate) fn scan_within(source: impl Read, names: &Names, bounds: Bounds) -> Result<Archive, ScanError> {
-    let mut source = Source { inner: source, buffer: Vec::new(), at: 0 };
+pub(crate) fn scan_within(mut source: impl Read, names: &Names, bounds: Bounds) -> Result<Archive, ScanError> {
+    // One type from here on: the code below, with its decoders, would be there for each type of source.
+    scan_source(Source { inner: &mut source, buffer: Vec::new(), at: 0 }, names, bounds)
+}
+
+fn scan_source(mut source: Source<'_>, names: &Names, bounds: Bounds) -> Result<Archive, ScanError> {
     let mut found = Found { archive: Archive::new(), bytes: 0, bounds };
     loop {
         source.ahead(1).map_err(failed("checking for data in initrd"))?;
         let start = source.ahead(6).map_err(failed("sniffing input"))?;
         match start {
             [] => return Ok(found.archive),
-            [0x1f, 0x8b, ..] => found.compressed(flate2::bufread::GzDecoder::new(&mut source), names)?,
+            [0x1f, 0x8b, ..] => found.compressed(&mut flate2::bufread::GzDecoder::new(&mut source), names)?,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
                 let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES, 0);
                 let stream = stream.map_err(|error| failed("decompressing input")(error.into()))?;
-                found.compressed(liblzma::bufread::XzDecoder::new_stream(&mut source, stream), names)?;
+                found.compressed(&mut liblzma::bufread::XzDecoder::new_stream(&mut source, stream), names)?;
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(&mut source);
                 let mut decoder = decoder.map_err(failed("decompressing input"))?.single_frame();
                 decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(failed("decompressing input"))?;
-                found.compressed(decoder, names)?;
+                found.compressed(&mut decoder, names)?;
             }
             _ => found.cpio(&mut source, names)?,
         }
@@ -126,7 +130,7 @@ struct Found {
 
 impl Found {
     /// One archive, and nothing but zeros after it in its stream.
-    fn compressed(&mut self, stream: impl Read, names: &Names) -> Result<(), ScanError> {
+    fn compressed(&mut self, stream: &mut dyn Read, names: &Names) -> Result<(), ScanError> {
         let mut stream = stream.take(self.bounds.unpacked_bytes);
         self.cpio(&mut stream, names)?;
         let mut buffer = vec![0; 4096];
@@ -142,7 +146,7 @@ impl Found {
     }
 
     /// One archive, up to its trailer.
-    fn cpio(&mut self, source: &mut impl Read, names: &Names) -> Result<(), ScanError> {
+    fn cpio(&mut self, source: &mut dyn Read, names: &Names) -> Result<(), ScanError> {
         loop {
             let Header { name, mode, len } = Header::read(source).map_err(failed("reading CPIO entry"))?;
             let is_trailer = name == newc::TRAILER;
@@ -189,7 +193,7 @@ struct Header {
 }
 
 impl Header {
-    fn read(source: &mut impl Read) -> io::Result<Self> {
+    fn read(source: &mut dyn Read) -> io::Result<Self> {
         let mut bytes = [0; newc::HEADER_BYTES];
         let (magic, fields) = bytes.split_at_mut(6);
         source.read_exact(magic)?;
@@ -221,13 +225,13 @@ impl Header {
 }
 
 /// A buffer that can peek as far as requested, so that what a decoder leaves is still available.
-struct Source<R> {
-    inner: R,
+struct Source<'a> {
+    inner: &'a mut dyn Read,
     buffer: Vec<u8>,
     at: usize,
 }
 
-impl<R: Read> Source<R> {
+impl Source<'_> {
     /// At least `len` bytes that come next, or all that are left.
     fn ahead(&mut self, len: usize) -> io::Result<&[u8]> {
         while self.buffer.len() - self.at < len {
@@ -259,7 +263,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-impl<R: Read> BufRead for Source<R> {
+impl BufRead for Source<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.ahead(1)
     }
@@ -269,7 +273,7 @@ impl<R: Read> BufRead for Source<R> {
     }
 }
 
-impl<R: Read> Read for Source<R> {
+impl Read for Source<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let ahead = self.ahead(1)?;
         let count = ahead.len().min(buf.len());
