@@ -136,7 +136,7 @@ impl Report {
             tracing::warn!("this report lacks what only root may read: SMBIOS, serial numbers, health of disks");
         }
         let facts = collect(&root);
-        let report = api::json::to_value(&facts)?;
+        let report = document(&facts)?;
         if let Some(expectation) = expectation {
             let differences = expectation.differences(&report);
             if differences.is_empty() {
@@ -185,9 +185,19 @@ fn printed<T: Serialize>(
 }
 
 fn json(value: &impl Serialize, pretty: bool) -> anyhow::Result<String> {
+    Ok(escaped(std::str::from_utf8(&written(value, pretty)?)?) + "\n")
+}
+
+/// All reports are written by this: see [`Layout`].
+fn written(value: &impl Serialize, pretty: bool) -> serde_json::Result<Vec<u8>> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Layout(pretty.then(PrettyFormatter::new))))?;
-    Ok(escaped(std::str::from_utf8(&text)?) + "\n")
+    Ok(text)
+}
+
+/// A report as what reads its JSON has it.
+fn document(facts: &super::Report) -> anyhow::Result<Value> {
+    Ok(serde_json::from_slice(&written(facts, false)?)?)
 }
 
 fn read_expectation(path: &Path, shape: &Shape<'_>) -> anyhow::Result<Expectation> {
@@ -202,7 +212,7 @@ fn read_report(path: &Path) -> anyhow::Result<Value> {
     let bytes = if path == Path::new(STDIN) {
         bounded(stdin().lock()).context("cannot read standard input")?
     } else if fs::metadata(path).with_context(|| format!("cannot read {name}"))?.is_dir() || !begins_as_json(path) {
-        return Ok(api::json::to_value(collect(&Root::open(path)?))?);
+        return document(&collect(&Root::open(path)?));
     } else {
         File::open(path).and_then(bounded).with_context(|| format!("cannot read {name}"))?
     };
