@@ -183,7 +183,7 @@ impl Client {
 }
 
 fn at_once() -> Value {
-    json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0 })
+    json!({ "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "propagationPolicy": "Background" })
 }
 
 /// A kubeconfig of one cluster and one user.
