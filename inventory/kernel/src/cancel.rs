@@ -33,6 +33,11 @@ impl Cancel {
         Self { clock: Clock::simulated(), ..Self::default() }
     }
 
+    /// What [`sleep`](Self::sleep) goes by.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The simulated time that all clones have slept.
     pub fn slept(&self) -> Duration {
         self.clock.slept()

@@ -19,8 +19,10 @@ use std::{
 
 // linux/netlink.h
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -74,6 +76,8 @@ pub struct Request {
 pub enum Scope {
     Table,
     Entry,
+    /// Not a question but a change, which the kernel confirms.
+    Change,
 }
 
 impl Scope {
@@ -81,6 +85,7 @@ impl Scope {
         match self {
             Self::Table => NLM_F_REQUEST | NLM_F_DUMP,
             Self::Entry => NLM_F_REQUEST,
+            Self::Change => NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE,
         }
     }
 }

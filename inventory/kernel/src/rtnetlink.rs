@@ -4,10 +4,15 @@
 //! kernel changes must not cost the entire interface. A route is lost with it, since it would lead elsewhere.
 
 use crate::netlink::{Request, attributes, u32_of};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    os::fd::{AsRawFd, BorrowedFd},
+};
 
 // linux/rtnetlink.h
+const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const RTM_GETROUTE: u16 = 26;
 /// Of `struct ifinfomsg`: family, padding, type (2 bytes), index (4), flags (4), changed flags (4).
@@ -39,6 +44,7 @@ const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
@@ -48,6 +54,8 @@ const IFLA_BOND_SLAVE_PERM_HWADDR: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
+/// `IFF_UP` of linux/if.h.
+const IFF_UP: u32 = 1;
 
 /// A family of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +136,35 @@ pub fn route_to(destination: IpAddr) -> Request {
     request.body.extend([len_bytes, RTA_DST].map(u16::to_ne_bytes).concat());
     request.body.extend(octets);
     request
+}
+
+/// Moves a link to the network namespace behind a descriptor.
+pub fn move_link(index: u32, namespace: BorrowedFd<'_>) -> Request {
+    let mut body = link_header(index, 0);
+    body.extend([8, IFLA_NET_NS_FD].map(u16::to_ne_bytes).concat());
+    body.extend(namespace.as_raw_fd().to_ne_bytes());
+    Request { kind: RTM_NEWLINK, body }
+}
+
+/// Switches a link on.
+pub fn set_up(index: u32) -> Request {
+    Request { kind: RTM_NEWLINK, body: link_header(index, IFF_UP) }
+}
+
+/// Gives a link an address.
+pub fn add_address(index: u32, address: Ipv4Addr, prefix_len: u8) -> Request {
+    let mut body = vec![Family::Inet.number(), prefix_len, 0, 0];
+    body.extend(index.to_ne_bytes());
+    for attribute in [IFA_ADDRESS, IFA_LOCAL] {
+        body.extend([8, attribute].map(u16::to_ne_bytes).concat());
+        body.extend(address.octets());
+    }
+    Request { kind: RTM_NEWADDR, body }
+}
+
+/// A `struct ifinfomsg` that sets these flags.
+fn link_header(index: u32, flags: u32) -> Vec<u8> {
+    [[0; 4], index.to_ne_bytes(), flags.to_ne_bytes(), flags.to_ne_bytes()].concat()
 }
 
 /// `RTM_NEWLINK`: a network interface.
