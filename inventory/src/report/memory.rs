@@ -209,7 +209,7 @@ fn below_rated_speed(devices: &[&MemoryDevice]) -> Vec<String> {
     devices.iter().filter(is_slow).map(|device| name(device)).collect()
 }
 
-fn controllers(root: &Root) -> Vec<MemoryController> {
+pub(super) fn controllers(root: &Root) -> Vec<MemoryController> {
     let is_numbered = |name: &str, prefix: &str| {
         name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };

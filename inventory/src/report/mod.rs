@@ -36,6 +36,7 @@ mod tables;
 #[cfg(test)]
 mod toy;
 mod warnings;
+pub mod watch;
 mod wear;
 mod words;
 
@@ -57,6 +58,7 @@ pub use sensors::{Fan, Power, SensorChip, Temperature, ThermalZone, Voltage};
 pub use slots::Slot;
 pub use storage::Storage;
 pub use system::System;
+pub use words::{escaped, printable};
 
 use crate::{Root, identity, pci, smbios::Smbios};
 use serde::{Deserialize, Serialize};

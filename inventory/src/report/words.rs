@@ -86,13 +86,13 @@ pub(super) fn is_unseen(c: char) -> bool {
 }
 
 /// Firmware's texts may hold anything; a terminal gets only what can be seen.
-pub(super) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// JSON with all that can't be seen written as `\u` and four digits, which is read as the same: it stands only in strings but
 /// for the line feeds that JSON is laid out with.
-pub(super) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
