@@ -5,6 +5,7 @@
 
 mod boot;
 mod buffer;
+mod claim;
 mod copy;
 mod decode;
 mod device;
@@ -57,6 +58,7 @@ mod fake_disk;
 pub use boot::console::{ConsoleError, console_hint};
 pub use boot::kargs::{EntryError, KargEdits};
 pub use boot::{BootError, edit_last_entry};
+pub use claim::ClaimedDisk;
 pub use copy::{Copy, CopyError, Signature, signature};
 pub use decode::{DecodeError, Format};
 pub use disk::{DiskError, Geometry};

@@ -9,6 +9,7 @@ mod histogram;
 mod saved;
 mod writer;
 
+pub use histogram::Histogram;
 pub use writer::WriterSpeed;
 
 use crate::disk::{Disk, DiskError};

@@ -10,7 +10,7 @@ const BUCKETS: usize = 29 * GROUP;
 
 /// Counted latencies.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
     max_ns: u64,
@@ -23,7 +23,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    pub(super) fn add(&mut self, ns: u64) {
+    pub fn add(&mut self, ns: u64) {
         if let Some(count) = self.counts.get_mut(bucket(ns)) {
             *count += 1;
         }
@@ -32,12 +32,12 @@ impl Histogram {
     }
 
     /// The largest, exactly.
-    pub(super) fn max_ns(&self) -> u64 {
+    pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
     /// The value that so many of a thousand do not exceed; 0 of nothing.
-    pub(super) fn per_mille_ns(&self, per_mille: u64) -> u64 {
+    pub fn per_mille_ns(&self, per_mille: u64) -> u64 {
         let wanted = u128::from(per_mille) * u128::from(self.total);
         let mut sum = 0u128;
         for (index, count) in self.counts.iter().enumerate() {
