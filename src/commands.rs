@@ -191,6 +191,7 @@ commands! {
         "report" Report(inventory::report::cli::Report) Prints Machine;
         "netcheck" Netcheck(netcheck::cli::Netcheck) Prints Machine;
         "disk" Disk(installer::disk_cli::Disk) Acts Machine;
+        "burnin" Burnin(burnin::cli::Burnin) Acts Machine;
         "logs" Logs(logs::cli::Logs) Acts Machine;
         "capture" Capture(inventory::capture::cli::Capture) Acts Machine;
         "inventory" Inventory(inventory::cli::Inventory) Prints Machine;
@@ -221,6 +222,7 @@ commands! {
         match self {
             Self::Install(install) => install.has_bar(),
             Self::Download(_) => io::stderr().is_terminal(),
+            Self::Burnin(burnin) => burnin.has_view(),
             _ => false,
         }
     }

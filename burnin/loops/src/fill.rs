@@ -1,0 +1,249 @@
+//! What memory is filled with, and whether it still holds that.
+
+use crate::Width;
+use std::hint::black_box;
+
+/// Words that are compared at once; a page, which stays in the nearest cache.
+const BLOCK: usize = 512;
+/// Odd, without a pattern of its bits: 2^64 divided by the golden ratio.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What each word holds, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    Constant(u64),
+    /// One bit in each word, which moves by one from word to word; or all bits but one.
+    Walk {
+        shift: u32,
+        zeros: bool,
+    },
+    /// The word's own number times eight, or its complement: finds words that are reached by two addresses.
+    Address {
+        inverted: bool,
+    },
+    /// Noise that only the seed and the number decide.
+    Random {
+        seed: u64,
+    },
+}
+
+impl Fill {
+    /// The word of that number.
+    #[inline(always)]
+    pub fn word(self, number: u64) -> u64 {
+        match self {
+            Self::Constant(word) => word,
+            Self::Walk { shift, zeros } => walk(number, shift) ^ flipped(zeros),
+            Self::Address { inverted } => number.wrapping_mul(8) ^ flipped(inverted),
+            Self::Random { seed } => noise(number, seed),
+        }
+    }
+}
+
+#[inline(always)]
+fn flipped(all: bool) -> u64 {
+    if all { u64::MAX } else { 0 }
+}
+
+#[inline(always)]
+fn walk(number: u64, shift: u32) -> u64 {
+    1 << (number.wrapping_add(u64::from(shift)) & 63)
+}
+
+#[inline(always)]
+fn noise(number: u64, seed: u64) -> u64 {
+    let mixed = (number ^ seed).wrapping_mul(GOLDEN);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(GOLDEN);
+    mixed ^ (mixed >> 32)
+}
+
+/// Calls a loop with the function from a word's number to the word, once for each kind: the choice is not made for every word.
+macro_rules! with_word {
+    ($fill:expr, $looped:expr) => {
+        match $fill {
+            Fill::Constant(word) => $looped(|_| word),
+            Fill::Walk { shift, zeros } => {
+                let flipped = flipped(zeros);
+                $looped(move |number| walk(number, shift) ^ flipped)
+            }
+            Fill::Address { inverted } => {
+                let flipped = flipped(inverted);
+                $looped(move |number: u64| number.wrapping_mul(8) ^ flipped)
+            }
+            Fill::Random { seed } => $looped(move |number| noise(number, seed)),
+        }
+    };
+}
+
+/// Fills words, the first of which has the number `first`.
+pub fn fill(width: Width, words: &mut [u64], first: u64, fill: Fill) {
+    width.run(|| with_word!(fill, |word| write(words, first, word)));
+}
+
+#[inline(always)]
+fn write(words: &mut [u64], first: u64, word: impl Fn(u64) -> u64) {
+    let mut number = first;
+    for place in words {
+        *place = word(number);
+        number = number.wrapping_add(1);
+    }
+}
+
+/// Reports the places of words that do not hold what they were filled with, in order, with what they hold.
+pub fn check(width: Width, words: &[u64], first: u64, fill: Fill, wrong: &mut dyn FnMut(usize, u64)) {
+    let mut start = 0;
+    for block in words.chunks(BLOCK) {
+        let number = first.wrapping_add(number_of(start));
+        if width.run(|| with_word!(fill, |word| differences(block, number, word))) != 0 {
+            for (place, found) in block.iter().enumerate() {
+                if *found != fill.word(number.wrapping_add(number_of(place))) {
+                    wrong(start + place, *found);
+                }
+            }
+        }
+        start += block.len();
+    }
+}
+
+#[inline(always)]
+fn differences(words: &[u64], first: u64, word: impl Fn(u64) -> u64) -> u64 {
+    let mut number = first;
+    let mut all = 0;
+    for found in words {
+        all |= *found ^ word(number);
+        number = number.wrapping_add(1);
+    }
+    all
+}
+
+/// Fills bytes with words, least significant byte first, the first of which has the number `first`. A rest of less than a word stays.
+pub fn fill_bytes(width: Width, bytes: &mut [u8], first: u64, fill: Fill) {
+    width.run(|| {
+        with_word!(fill, |word| {
+            let (words, _) = bytes.as_chunks_mut();
+            write_bytes(words, first, word)
+        })
+    });
+}
+
+#[inline(always)]
+fn write_bytes(words: &mut [[u8; 8]], first: u64, word: impl Fn(u64) -> u64) {
+    let mut number = first;
+    for place in words {
+        *place = word(number).to_le_bytes();
+        number = number.wrapping_add(1);
+    }
+}
+
+/// How many words differ from what the bytes were filled with, and the place of the first of them.
+pub fn check_bytes(width: Width, bytes: &[u8], first: u64, fill: Fill) -> Option<(u64, usize)> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let mut wrong: Option<(u64, usize)> = None;
+    let mut start = 0;
+    for block in words.chunks(BLOCK) {
+        let number = first.wrapping_add(number_of(start));
+        if width.run(|| with_word!(fill, |word| byte_differences(block, number, word))) != 0 {
+            for (place, found) in block.iter().enumerate() {
+                if u64::from_le_bytes(*found) != fill.word(number.wrapping_add(number_of(place))) {
+                    let (count, place) = wrong.unwrap_or((0, start + place));
+                    wrong = Some((count + 1, place));
+                }
+            }
+        }
+        start += block.len();
+    }
+    wrong
+}
+
+#[inline(always)]
+fn byte_differences(words: &[[u8; 8]], first: u64, word: impl Fn(u64) -> u64) -> u64 {
+    let mut number = first;
+    let mut all = 0;
+    for found in words {
+        all |= u64::from_le_bytes(*found) ^ word(number);
+        number = number.wrapping_add(1);
+    }
+    all
+}
+
+/// Reads all words, as fast as that is possible.
+pub fn sum(width: Width, words: &[u64]) -> u64 {
+    black_box(width.run(|| words.iter().fold(0, |all, word| all ^ word)))
+}
+
+fn number_of(place: usize) -> u64 {
+    u64::try_from(place).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Fill; 8] = [
+        Fill::Constant(0),
+        Fill::Constant(0x5555_5555_5555_5555),
+        Fill::Walk { shift: 0, zeros: false },
+        Fill::Walk { shift: 63, zeros: true },
+        Fill::Address { inverted: false },
+        Fill::Address { inverted: true },
+        Fill::Random { seed: 0 },
+        Fill::Random { seed: 1 },
+    ];
+
+    fn wrong(words: &[u64], first: u64, fill: Fill) -> Vec<(usize, u64)> {
+        let mut found = Vec::new();
+        check(Width::widest(), words, first, fill, &mut |place, word| found.push((place, word)));
+        found
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_where_it_is() {
+        for pattern in ALL {
+            let mut words = vec![0; 3 * BLOCK + 7];
+            fill(Width::widest(), &mut words, 1000, pattern);
+            assert_eq!(wrong(&words, 1000, pattern), []);
+            for place in [0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 6] {
+                words[place] ^= 1 << (place % 64);
+                assert_eq!(wrong(&words, 1000, pattern), [(place, words[place])], "{pattern:?}");
+                words[place] ^= 1 << (place % 64);
+            }
+        }
+    }
+
+    #[test]
+    fn every_width_writes_the_same() {
+        for pattern in ALL {
+            let filled = |width| {
+                let mut words = vec![0; 100];
+                fill(width, &mut words, u64::MAX - 50, pattern);
+                words
+            };
+            assert!(Width::all().into_iter().all(|width| filled(width) == filled(Width::Base)), "{pattern:?}");
+            let expected: Vec<_> = (0..100).map(|place| pattern.word((u64::MAX - 50).wrapping_add(place))).collect();
+            assert_eq!(filled(Width::Base), expected);
+        }
+    }
+
+    #[test]
+    fn bytes_are_filled_as_words_are() {
+        for pattern in ALL {
+            let mut bytes = vec![0; 8 * (2 * BLOCK + 3) + 5];
+            fill_bytes(Width::widest(), &mut bytes, 7, pattern);
+            assert_eq!(bytes[8..16], pattern.word(8).to_le_bytes());
+            assert_eq!(check_bytes(Width::widest(), &bytes, 7, pattern), None);
+            bytes[8 * (BLOCK + 1) + 2] ^= 1;
+            bytes[8 * (BLOCK + 9)] ^= 1;
+            assert_eq!(check_bytes(Width::widest(), &bytes, 7, pattern), Some((2, BLOCK + 1)));
+        }
+    }
+
+    #[test]
+    fn patterns_are_what_their_names_say() {
+        assert_eq!([0, 1, 64].map(|number| Fill::Walk { shift: 1, zeros: false }.word(number)), [2, 4, 2]);
+        assert_eq!(Fill::Walk { shift: 0, zeros: true }.word(3), !8);
+        assert_eq!(Fill::Address { inverted: false }.word(3), 24);
+        let noise: std::collections::BTreeSet<_> = (0..1000).map(|n| Fill::Random { seed: 5 }.word(n)).collect();
+        assert_eq!(noise.len(), 1000);
+        assert_eq!(sum(Width::widest(), &[1, 2, 4, 4]), 3);
+    }
+}

@@ -1,0 +1,141 @@
+//! A flow of TCP.
+
+use super::wire::{PATTERN_BYTES, pair, parse_pair};
+use crate::result::wide;
+use nix::sys::{
+    memfd::{MFdFlags, memfd_create},
+    socket::{MsgFlags, recv},
+};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, Write},
+    net::{Shutdown, TcpStream},
+    os::fd::AsRawFd,
+    time::{Duration, Instant},
+};
+
+/// A link on which nothing moves for so long is broken.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What a receiver saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Received {
+    pub bytes: u64,
+    /// Of those, bytes in pieces that are not what was sent.
+    pub wrong_bytes: u64,
+}
+
+/// Sends the pattern until `is_over`, and returns how much. The kernel takes it from its own pages.
+pub(super) fn send(stream: &TcpStream, pattern: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<u64> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut file = File::from(memfd_create(c"landfall-burnin", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(pattern.get(..PATTERN_BYTES).unwrap_or_default())?;
+    let mut sent = 0;
+    while !is_over() {
+        file.rewind()?;
+        // The standard library makes sendfile(2) of it.
+        sent += io::copy(&mut (&file).take(wide(PATTERN_BYTES)), &mut &*stream)?;
+    }
+    Ok(sent)
+}
+
+/// Receives until the sender ends, and compares it with the pattern. `is_over`: asks it, once, to end.
+pub(super) fn receive(stream: &TcpStream, pattern: &[u8], is_over: &dyn Fn() -> bool) -> io::Result<Received> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut received = Received::default();
+    let (mut place, mut asked): (_, Option<Instant>) = (0, None);
+    loop {
+        if asked.is_some_and(|asked| asked.elapsed() >= PATIENCE) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if asked.is_none() && is_over() {
+            stream.shutdown(Shutdown::Write)?;
+            asked = Some(Instant::now());
+        }
+        let len = match (&*stream).read(&mut piece) {
+            Ok(0) => return Ok(received),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if piece.get(..len) != pattern.get(place..place + len) {
+            received.wrong_bytes += wide(len);
+        }
+        received.bytes += wide(len);
+        place = (place + len) % PATTERN_BYTES;
+    }
+}
+
+/// Ends sending, and returns what the receiver saw.
+pub(super) fn finish_sending(stream: &TcpStream) -> io::Result<Received> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut report = [0; 16];
+    (&*stream).read_exact(&mut report)?;
+    let (bytes, wrong_bytes) = parse_pair(&report);
+    Ok(Received { bytes, wrong_bytes })
+}
+
+/// Reports what was received.
+pub(super) fn report(stream: &TcpStream, received: Received) -> io::Result<()> {
+    (&*stream).write_all(&pair(received.bytes, received.wrong_bytes))
+}
+
+/// Whether the other end has ended its side, or the connection is gone.
+pub(super) fn has_ended(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    match recv(stream.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
+        Ok(count) => count == 0,
+        Err(error) => error != nix::Error::EAGAIN && error != nix::Error::EINTR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::wire::pattern, *};
+    use std::{cell::Cell, net::TcpListener, thread};
+
+    fn ends() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn what_is_sent_arrives_and_is_reported() {
+        let (one, other) = ends();
+        let pattern = pattern();
+        thread::scope(|scope| {
+            scope.spawn(|| report(&other, receive(&other, &pattern, &|| false).unwrap()).unwrap());
+            let rounds = Cell::new(0);
+            let is_over = || rounds.replace(rounds.get() + 1) == 3;
+            let sent = send(&one, &pattern, &is_over).unwrap();
+            assert_eq!(sent, 3 << 20);
+            assert_eq!(finish_sending(&one).unwrap(), Received { bytes: sent, wrong_bytes: 0 });
+        });
+    }
+
+    #[test]
+    fn a_byte_that_changed_on_the_way_is_found() {
+        let (one, other) = ends();
+        let pattern = pattern();
+        let mut changed = pattern[..100_000].to_vec();
+        changed[77_777] ^= 1;
+        thread::scope(|scope| {
+            scope.spawn(move || (&one).write_all(&changed).unwrap());
+            let received = receive(&other, &pattern, &|| false).unwrap();
+            assert!(received.bytes == 100_000 && received.wrong_bytes > 0, "{received:?}");
+        });
+    }
+
+    #[test]
+    fn an_end_of_the_other_side_is_seen() {
+        let (one, other) = ends();
+        assert!(!has_ended(&other));
+        one.shutdown(Shutdown::Write).unwrap();
+        (0..100).take_while(|_| !has_ended(&other)).for_each(|_| thread::sleep(Duration::from_millis(10)));
+        assert!(has_ended(&other));
+    }
+}
