@@ -201,6 +201,11 @@ fn bake() {
 }
 
 #[test]
+fn burn_in() {
+    holds("docs/burnin.md");
+}
+
+#[test]
 fn image_builders() {
     holds("docs/image-builders.md");
 }
@@ -327,6 +332,7 @@ fn pages_without_a_test_have_no_commands() {
     let tested = [
         "add-nodes.md",
         "bake.md",
+        "burnin.md",
         "certification.md",
         "commands.md",
         "controller.md",
