@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, bmc, disks, nvme, smbios::Smbios};
+use crate::{ata, bmc, disks, megaraid, nvme, smbios::Smbios};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -36,6 +36,11 @@ pub fn fuzz_ata(reply: &[u8]) {
         ata::parse_identity(&data);
         ata::parse_health(&data, sectors.next().as_deref());
     }
+}
+
+/// Reads the bytes as all that a MegaRAID controller tells.
+pub fn fuzz_megaraid(answer: &[u8]) {
+    megaraid::fuzz(answer);
 }
 
 /// Takes an entry of udev's database apart.

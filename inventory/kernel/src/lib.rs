@@ -21,6 +21,7 @@ pub mod hex;
 mod in_full;
 pub mod ipmi;
 pub mod mapper;
+pub mod megaraid;
 pub mod mounts;
 pub mod netlink;
 pub mod newc;

@@ -1,7 +1,12 @@
 //! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
 
-use kernel::commands::{self, Direction, NvmeAdmin, ScsiReply};
-use std::{fs::File, io, time::Duration};
+use super::MegaRaid;
+use kernel::{
+    bytes::be16,
+    commands::{self, Direction, NvmeAdmin, ScsiReply},
+    megaraid,
+};
+use std::{fs::File, io, mem::ManuallyDrop, time::Duration};
 
 /// What the kernel gives a device for one command: its own default. A shorter time would make the kernel reset a device
 /// that we only inspect; our own time limit ends before.
@@ -15,6 +20,7 @@ const ILLEGAL_REQUEST: u8 = 5;
 /// Old USB bridges hang at requests for more.
 const FIRST_PAGE_BYTES: u16 = 252;
 const PAGE_HEADER_BYTES: u16 = 4;
+const MAX_CONFIGURATION_BYTES: usize = 64 << 10;
 const ATA_SECTOR_BYTES: usize = 512;
 const ATA_IDENTIFY_DEVICE: u8 = 0xec;
 const ATA_CHECK_POWER_MODE: u8 = 0xe5;
@@ -22,10 +28,43 @@ const ATA_SMART: u8 = 0xb0;
 const SMART_READ_DATA: u8 = 0xd0;
 const SMART_READ_THRESHOLDS: u8 = 0xd1;
 
+/// What a SCSI command is sent to.
+pub(super) enum Target {
+    Disk(ManuallyDrop<File>),
+    /// A drive of the MegaRAID controller that is this SCSI host.
+    MegaRaid {
+        node: File,
+        host: u16,
+        drive: u8,
+    },
+}
+
+/// The only SCSI commands that are ever sent: none changes what a device holds or does.
+fn is_read_only(command: &[u8]) -> bool {
+    match command {
+        // INQUIRY
+        [0x12, ..] => true,
+        // ATA PASS-THROUGH (16), by its ATA command.
+        [0x85, _, _, _, features, _, _, _, _, _, _, _, _, _, ata, _] => match *ata {
+            ATA_SMART => matches!(*features, SMART_READ_DATA | SMART_READ_THRESHOLDS),
+            ata => matches!(ata, ATA_IDENTIFY_DEVICE | ATA_CHECK_POWER_MODE),
+        },
+        _ => false,
+    }
+}
+
 /// A command that reads into `data`, or has no data.
-fn scsi(disk: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
-    let direction = if data.is_empty() { Direction::None } else { Direction::FromDisk };
-    let reply = commands::scsi(disk, command, direction, data, Duration::from_millis(COMMAND_MS.into()))?;
+fn scsi(target: &Target, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
+    if !is_read_only(command) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "not a command that only reads"));
+    }
+    let reply = match target {
+        Target::Disk(disk) => {
+            let direction = if data.is_empty() { Direction::None } else { Direction::FromDisk };
+            commands::scsi(disk, command, direction, data, Duration::from_millis(COMMAND_MS.into()))?
+        }
+        Target::MegaRaid { node, host, drive } => megaraid::scsi(node, *host, *drive, command, data)?,
+    };
     if reply.host_status == TIMED_OUT || reply.driver_status & 0xf == DRIVER_TIMEOUT {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply to a SCSI command"));
     }
@@ -44,6 +83,44 @@ fn scsi(disk: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
         return Err(io::Error::new(kind, text));
     }
     Ok(reply)
+}
+
+/// The only commands to the firmware of a MegaRAID controller, with the bytes of their answers (`MR_DCMD_` of
+/// drivers/scsi/megaraid/megaraid_sas.h).
+fn megaraid_command(ask: MegaRaid) -> (u32, usize) {
+    match ask {
+        MegaRaid::Controller => (0x0101_0000, 2048),
+        MegaRaid::Battery => (0x0501_0000, 64),
+        MegaRaid::Drives => (0x0201_0000, 8 + 24 * 256),
+        MegaRaid::Drive(_) => (0x0202_0000, 512),
+        MegaRaid::Volumes => (0x0301_0000, 8 + 16 * 64),
+        MegaRaid::Volume(_) => (0x0302_0000, 384),
+        MegaRaid::Configuration => (0x0401_0000, 4096),
+    }
+}
+
+/// A question to the firmware of the MegaRAID controller that is this SCSI host.
+pub(super) fn megaraid(node: &File, host: u16, ask: MegaRaid) -> io::Result<Vec<u8>> {
+    let (opcode, len) = megaraid_command(ask);
+    let [low, high] = match ask {
+        MegaRaid::Drive(number) => number.to_le_bytes(),
+        MegaRaid::Volume(number) => [number, 0],
+        _ => [0, 0],
+    };
+    let direct = |len: usize| {
+        let mut data = vec![0; len];
+        let mailbox = [low, high, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        match megaraid::direct(node, host, opcode, mailbox, &mut data)? {
+            0 => Ok(data),
+            status => Err(io::Error::other(format!("the firmware refuses a command: status {status:02x}h"))),
+        }
+    };
+    let data = direct(len)?;
+    // Only this one announces how long it is.
+    match kernel::bytes::le32(&data, 0).and_then(|all| usize::try_from(all).ok()) {
+        Some(all) if ask == MegaRaid::Configuration && all > len => direct(all.min(MAX_CONFIGURATION_BYTES)),
+        _ => Ok(data),
+    }
 }
 
 /// Identify, of the controller itself (NVMe base 2.0 5.17).
@@ -66,7 +143,7 @@ fn nvme(controller: &File, opcode: u8, namespace: u32, cdw10: u32, len: usize) -
 }
 
 /// INQUIRY of a vital product data page (SPC-5 6.7): what nearly all devices take first, then the length they announce.
-pub(super) fn page(disk: &File, page: u8) -> io::Result<Vec<u8>> {
+pub(super) fn page(disk: &Target, page: u8) -> io::Result<Vec<u8>> {
     let ask = |len: u16| {
         let [high, low] = len.to_be_bytes();
         let mut data = vec![0; usize::from(len)];
@@ -94,21 +171,21 @@ fn announced_len(data: &[u8], page: u8) -> io::Result<u16> {
     }
 }
 
-pub(super) fn ata_identify(disk: &File) -> io::Result<Vec<u8>> {
+pub(super) fn ata_identify(disk: &Target) -> io::Result<Vec<u8>> {
     ata_sector(disk, ATA_IDENTIFY_DEVICE, 0, [0, 0, 0])
 }
 
-pub(super) fn ata_smart_data(disk: &File) -> io::Result<Vec<u8>> {
+pub(super) fn ata_smart_data(disk: &Target) -> io::Result<Vec<u8>> {
     ata_sector(disk, ATA_SMART, SMART_READ_DATA, [0, 0x4f, 0xc2])
 }
 
-pub(super) fn ata_smart_thresholds(disk: &File) -> io::Result<Vec<u8>> {
+pub(super) fn ata_smart_thresholds(disk: &Target) -> io::Result<Vec<u8>> {
     ata_sector(disk, ATA_SMART, SMART_READ_THRESHOLDS, [0, 0x4f, 0xc2])
 }
 
 /// A command that reads one sector, by ATA PASS-THROUGH (16) (SAT-4 12.2.2). A disk that sleeps is not asked: most wake
 /// up for it, which takes longer than the time limit and wears them.
-fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
+fn ata_sector(disk: &Target, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
     if is_asleep(disk)? {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the disk is in standby and was not woken"));
     }
@@ -123,7 +200,7 @@ fn ata_sector(disk: &File, command: u8, features: u8, lba: [u8; 3]) -> io::Resul
 }
 
 /// CHECK POWER MODE (ACS-4 7.3) does not wake it. A bridge that does not report the result counts as awake.
-fn is_asleep(disk: &File) -> io::Result<bool> {
+fn is_asleep(disk: &Target) -> io::Result<bool> {
     // No data, and the registers wanted afterwards.
     let cdb = [0x85, 3 << 1, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ATA_CHECK_POWER_MODE, 0];
     Ok(power_mode(&scsi(disk, &cdb, &mut [])?.sense).is_some_and(|mode| matches!(mode, 0x00 | 0x01)))
@@ -155,6 +232,21 @@ pub(super) fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_reads_is_sent() {
+        let ata = |features: u8, command: u8| [0x85, 8, 0x0e, 0, features, 0, 1, 0, 0, 0, 0, 0, 0, 0, command, 0];
+        assert!(is_read_only(&[0x12, 1, 0x83, 0, 252, 0]));
+        assert!(is_read_only(&ata(0, ATA_IDENTIFY_DEVICE)) && is_read_only(&ata(SMART_READ_DATA, ATA_SMART)));
+        // FORMAT UNIT, MODE SELECT (10), WRITE (10), SANITIZE, SEND DIAGNOSTIC, LOG SELECT, START STOP UNIT.
+        for code in [0x04, 0x55, 0x2a, 0x48, 0x1d, 0x4c, 0x1b] {
+            assert!(!is_read_only(&[code, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "{code:02x}");
+        }
+        // SMART DISABLE, SMART EXECUTE OFF-LINE IMMEDIATE, SECURITY ERASE UNIT, WRITE DMA EXT.
+        for (features, command) in [(0xd9, ATA_SMART), (0xd4, ATA_SMART), (0, 0xf4), (0, 0x35)] {
+            assert!(!is_read_only(&ata(features, command)), "{command:02x}");
+        }
+    }
 
     #[test]
     fn pages_announce_their_length() {

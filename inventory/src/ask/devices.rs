@@ -1,6 +1,11 @@
 //! Answers of the running system. The only file that opens devices.
 
-use super::{Question, commands, table};
+use super::{
+    Question,
+    commands::{self, Target},
+    question::place_behind,
+    table,
+};
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -21,12 +26,13 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::Measurement { path } => attribute(path),
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
-        Question::ScsiPage { disk, page } => commands::page(&*open_disk(disk)?, *page),
-        Question::AtaIdentify { disk } => commands::ata_identify(&*open_disk(disk)?),
-        Question::AtaSmartData { disk } => commands::ata_smart_data(&*open_disk(disk)?),
-        Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&*open_disk(disk)?),
+        Question::ScsiPage { disk, page } => commands::page(&target(disk)?, *page),
+        Question::AtaIdentify { disk } => commands::ata_identify(&target(disk)?),
+        Question::AtaSmartData { disk } => commands::ata_smart_data(&target(disk)?),
+        Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&target(disk)?),
         Question::NvmeController { controller } => commands::nvme_controller(&open_controller(controller)?),
         Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
+        Question::MegaRaid { host, ask } => commands::megaraid(&kernel::megaraid::open()?, *host, *ask),
         Question::Ipmi { netfn, command, data } => kernel::ipmi::ipmi(&open_ipmi()?, *netfn, *command, data),
         Question::Driver { interface } => kernel::ethtool::driver(interface),
         Question::FeatureNames { interface } => kernel::ethtool::feature_names(interface),
@@ -57,6 +63,14 @@ fn read_at(disk: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
 
 fn is_inside(node: &str) -> bool {
     node.split('/').all(|part| part != "..")
+}
+
+/// A disk, or a drive that only its RAID controller has.
+fn target(name: &str) -> io::Result<Target> {
+    Ok(match place_behind(name) {
+        Some((host, drive)) => Target::MegaRaid { node: kernel::megaraid::open()?, host, drive },
+        None => Target::Disk(open_disk(name)?),
+    })
 }
 
 /// Opens without waiting for a medium or for locks. It stays open until the process that asks ends: closing a disk may wait

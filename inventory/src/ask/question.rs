@@ -5,6 +5,53 @@ use super::table::Table;
 /// The kernel's part that links, addresses and routes are asked of.
 const RTNETLINK: &str = "rtnetlink";
 
+/// How the name of a drive behind a MegaRAID controller begins.
+const MEGARAID: &str = "megaraid";
+
+/// The name of a drive behind the MegaRAID controller that is this SCSI host, for questions to disks. No disk is called so.
+pub(crate) fn drive_behind(host: u16, drive: u8) -> String {
+    format!("{MEGARAID}{host}.{drive}")
+}
+
+/// The host and the drive of such a name.
+pub(super) fn place_behind(name: &str) -> Option<(u16, u8)> {
+    let (host, drive) = name.strip_prefix(MEGARAID)?.split_once('.')?;
+    Some((host.parse().ok()?, drive.parse().ok()?))
+}
+
+/// What the firmware of a MegaRAID controller is asked. Drives and volumes go by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum MegaRaid {
+    /// `MR_DCMD_CTRL_GET_INFO`: 2048 bytes.
+    Controller,
+    /// `MR_DCMD_BBU_GET_STATUS`: 64 bytes.
+    Battery,
+    /// `MR_DCMD_PD_GET_LIST`.
+    Drives,
+    /// `MR_DCMD_PD_GET_INFO`: 512 bytes.
+    Drive(u16),
+    /// `MR_DCMD_LD_GET_LIST`.
+    Volumes,
+    /// `MR_DCMD_LD_GET_INFO`: 384 bytes.
+    Volume(u8),
+    /// `MR_DCMD_CFG_READ`: which drives make up what.
+    Configuration,
+}
+
+impl MegaRaid {
+    fn name(self) -> String {
+        match self {
+            Self::Controller => "controller".to_owned(),
+            Self::Battery => "battery".to_owned(),
+            Self::Drives => "drives".to_owned(),
+            Self::Drive(number) => format!("drive-{number}"),
+            Self::Volumes => "volumes".to_owned(),
+            Self::Volume(number) => format!("volume-{number}"),
+            Self::Configuration => "configuration".to_owned(),
+        }
+    }
+}
+
 /// A question to the kernel or to a device. Disks and interfaces go by their kernel names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Question {
@@ -28,6 +75,8 @@ pub(crate) enum Question {
     NvmeController { controller: String },
     /// NVMe SMART / Health Information log page (02h), all namespaces: 512 bytes.
     NvmeHealth { controller: String },
+    /// A question to the firmware of the MegaRAID controller that is this SCSI host.
+    MegaRaid { host: u16, ask: MegaRaid },
     /// A request to the management controller, on its system interface, LUN 0: the reply from its completion code on.
     Ipmi { netfn: u8, command: u8, data: Vec<u8> },
     /// `struct ethtool_drvinfo`, 196 bytes.
@@ -62,6 +111,7 @@ impl Question {
             Self::AtaSmartThresholds { disk: name } => disk(name, "ata-smart-thresholds"),
             Self::NvmeController { controller } => disk(controller, "nvme-identify-controller"),
             Self::NvmeHealth { controller } => disk(controller, "nvme-health"),
+            Self::MegaRaid { host, ask } => disk(&format!("{MEGARAID}{host}"), &format!("megaraid-{}", ask.name())),
             Self::Ipmi { netfn, command, data } => {
                 let data: String = data.iter().map(|byte| format!("-{byte:02x}")).collect();
                 format!("/landfall/ipmi/{netfn:02x}-{command:02x}{data}")
@@ -92,6 +142,7 @@ impl Question {
             | Self::AtaSmartData { disk }
             | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
+            Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
             Self::Ipmi { .. } => None,
             // A driver may ask the card's firmware, which may hang as well.
             Self::Driver { interface }

@@ -13,7 +13,7 @@ mod vpd;
 
 pub(crate) use device::sector_bytes;
 pub use nodes::disk_nodes;
-pub(crate) use vpd::{ata_identify, serial as unit_serial};
+pub(crate) use vpd::{ata_identify, naa, serial as unit_serial};
 
 use crate::{Root, ask::Question};
 use api::{Disk, Eligibility, Iscsi};

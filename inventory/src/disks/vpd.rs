@@ -13,7 +13,7 @@ pub(crate) fn serial(page: &[u8]) -> Option<String> {
 
 /// The NAA name of the logical unit (page 83h), such as `0x5000c500a1b2c3d4`. The extended form, of 16 bytes, is
 /// preferred: it distinguishes units that share the short one.
-pub(super) fn naa(page: &[u8]) -> Option<String> {
+pub(crate) fn naa(page: &[u8]) -> Option<String> {
     let mut rest = body(page, 0x83)?;
     let mut names: Vec<&[u8]> = Vec::new();
     while let Some(([_, flags, _, len], after)) = rest.split_first_chunk() {

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first.
-const KNOWN_BY: [Names; 11] = [
+const KNOWN_BY: [Names; 13] = [
+    &["controller", "bay"],
+    &["controller", "number"],
     &["address"],
     &["name"],
     &["bank_locator", "locator"],
@@ -23,12 +25,15 @@ const KNOWN_BY: [Names; 11] = [
 ];
 
 /// What only says where something is, or what it belongs to.
-const PLACES: [&str; 16] = [
+const PLACES: [&str; 19] = [
     "address",
     "bank_locator",
+    "bay",
     "bus_address",
+    "controller",
     "cpus",
     "designation",
+    "disk",
     "functions",
     "hctl",
     "hosts",
@@ -62,17 +67,20 @@ const OF_ONE_MACHINE: [&str; 12] = [
 const UNIQUE: [&str; 8] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 24] = [
+const MEASURED: [&str; 28] = [
     "aer",
     "alarm",
     "boot_up_state",
     "charge_percent",
+    "conditions",
     "corrected_errors",
     "current_speed_mhz",
     "last_attempt_status",
     "last_attempt_version",
+    "media_errors",
     "memory_corrected_errors",
     "memory_uncorrected_errors",
+    "other_errors",
     "pci_parity_errors",
     "pcie_correctable_errors",
     "pcie_fatal_errors",
@@ -80,6 +88,7 @@ const MEASURED: [&str; 24] = [
     "power_state",
     "power_supply_state",
     "power_watts",
+    "predicted_failures",
     "smart",
     "speed_rpm",
     "temperature_celsius",

@@ -24,6 +24,7 @@ mod numa;
 mod page;
 mod place;
 mod processors;
+mod raid;
 mod schema;
 mod security;
 mod sensors;

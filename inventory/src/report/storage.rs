@@ -4,11 +4,13 @@ pub use super::controllers::{FibreChannelPort, NvmeController, StorageAdapter};
 pub use crate::{
     ata::{AtaAttribute, AtaHealth, AtaIdentity},
     nvme::{NvmeHealth, NvmeIdentity},
+    raid::{RaidBattery, RaidController, RaidDrive, RaidVolume},
 };
 
 use super::{
     controllers,
     place::{is_below, is_virtual, pci_address},
+    raid::raid,
 };
 use crate::{Root, ask::Question, ata};
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,15 @@ pub struct Storage {
     /// SCSI, SAS, SATA, RAID and Fibre Channel adapters, by PCI address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<StorageAdapter>,
+    /// RAID controllers that answered, by PCI address: MegaRAID and PERC.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raid_controllers: Vec<RaidController>,
+    /// Their volumes, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raid_volumes: Vec<RaidVolume>,
+    /// The drives behind them, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raid_drives: Vec<RaidDrive>,
 }
 
 /// A disk, an optical drive or another block device that is hardware.
@@ -114,10 +125,15 @@ pub struct Disk {
 
 /// All storage hardware.
 pub(crate) fn storage(root: &Root) -> Storage {
+    let (disks, adapters) = (disks(root), controllers::storage_adapters(root));
+    let raid = raid(root, &adapters, &disks);
     Storage {
-        disks: disks(root),
+        disks,
         nvme_controllers: controllers::nvme_controllers(root),
-        adapters: controllers::storage_adapters(root),
+        adapters,
+        raid_controllers: raid.controllers,
+        raid_volumes: raid.volumes,
+        raid_drives: raid.drives,
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 25] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -237,6 +237,54 @@ pub(super) const TABLES: [Table; 22] = [
             ("model", "{model}"),
             ("firmware", "{firmware_version}"),
             ("serial", "{serial}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "raid_controllers",
+        columns: &[
+            ("raid controller", "{address}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("package", "{package_version}"),
+            ("serial", "{serial}"),
+            ("memory", "{memory_bytes}"),
+            ("now", "{temperature_celsius}"),
+            ("battery", "{battery.type}"),
+            ("healthy", "{battery.is_healthy}"),
+            ("charge", "{battery.charge_percent}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "raid_volumes",
+        columns: &[
+            ("raid volume", "{controller} {number}"),
+            ("name", "{name}"),
+            ("disk", "{disk}"),
+            ("level", "{level}"),
+            ("size", "{size_bytes}"),
+            ("state", "{state}"),
+            ("cache", "{write_cache}"),
+            ("drives", "{drives}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "raid_drives",
+        columns: &[
+            ("raid drive", "{controller} {bay|number}"),
+            ("state", "{state}"),
+            ("type", "{transport}"),
+            ("medium", "{medium}"),
+            ("size", "{size_bytes}"),
+            ("vendor", "{vendor}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("serial", "{serial}"),
+            ("now", "{temperature_celsius|smart.temperature_celsius}"),
+            ("errors", "{media_errors}"),
+            ("failing", "{smart.is_failing}"),
         ],
         but: None,
     },

@@ -2,7 +2,8 @@
 
 use super::{
     Storage,
-    warnings::{Findings, counted},
+    storage::AtaHealth,
+    warnings::{Findings, Lines, counted},
 };
 
 /// Percent of the endurance that its maker promises.
@@ -12,6 +13,10 @@ const LOST_SECTORS: [u8; 2] = [197, 198];
 
 /// States of a SCSI device that takes commands, or will in a moment.
 const GOOD_STATES: [&str; 3] = ["running", "created", "quiesce"];
+
+/// States of volumes and of drives behind RAID controllers that need no look.
+const GOOD_VOLUMES: [&str; 1] = ["optimal"];
+const GOOD_DRIVES: [&str; 4] = ["online", "hot spare", "unconfigured good", "not in a volume"];
 
 /// Faults of disks and their controllers.
 pub(super) fn findings(storage: &Storage, found: &mut Findings) {
@@ -29,22 +34,9 @@ pub(super) fn findings(storage: &Storage, found: &mut Findings) {
                 notes.say_of(&name, "SMART is disabled");
             }
         }
-        let Some(smart) = &disk.smart else { continue };
-        if smart.is_failing == Some(true) {
-            warnings.say_of(&name, "SMART predicts its failure");
-        }
-        for attribute in &smart.attributes {
-            if attribute.raw > 0 && LOST_SECTORS.contains(&attribute.id) {
-                let kind = attribute.name.as_deref().unwrap_or("bad sectors");
-                warnings.say_of(&name, format!("{} {kind}", attribute.raw));
-            }
-            if let Some(when) = &attribute.failed {
-                let number = || format!("attribute {}", attribute.id);
-                let kind = attribute.name.clone().unwrap_or_else(number);
-                warnings.say_of(&name, format!("SMART {kind} at its threshold: {when}"));
-            }
-        }
+        ata(&name, disk.smart.as_ref(), warnings);
     }
+    raid(storage, warnings);
     for controller in &storage.nvme_controllers {
         let name = &controller.name;
         if let Some(state) = controller.state.as_ref().filter(|state| *state != "live") {
@@ -70,6 +62,57 @@ pub(super) fn findings(storage: &Storage, found: &mut Findings) {
         if let Some(errors @ 1..) = smart.media_errors {
             warnings.say_of(name, format!("{} that could not be corrected", counted(errors, "media error")));
         }
+    }
+}
+
+fn ata(name: &str, smart: Option<&AtaHealth>, warnings: &mut Lines) {
+    let Some(smart) = smart else { return };
+    if smart.is_failing == Some(true) {
+        warnings.say_of(name, "SMART predicts its failure");
+    }
+    for attribute in &smart.attributes {
+        if attribute.raw > 0 && LOST_SECTORS.contains(&attribute.id) {
+            let kind = attribute.name.as_deref().unwrap_or("bad sectors");
+            warnings.say_of(name, format!("{} {kind}", attribute.raw));
+        }
+        if let Some(when) = &attribute.failed {
+            let number = || format!("attribute {}", attribute.id);
+            let kind = attribute.name.clone().unwrap_or_else(number);
+            warnings.say_of(name, format!("SMART {kind} at its threshold: {when}"));
+        }
+    }
+}
+
+fn raid(storage: &Storage, warnings: &mut Lines) {
+    let at = |address: &Option<String>| address.clone().unwrap_or_default();
+    for controller in &storage.raid_controllers {
+        let name = format!("RAID controller {}", at(&controller.address));
+        if let Some(battery) = controller.battery.as_ref().filter(|battery| battery.is_healthy == Some(false)) {
+            warnings.say_of(&name, format!("its battery cannot keep the cache: {}", battery.conditions.join(", ")));
+        }
+        if let Some(errors @ 1..) = controller.memory_uncorrected_errors {
+            warnings.say_of(&name, format!("{} of its memory that could not be corrected", counted(errors, "error")));
+        }
+    }
+    for volume in &storage.raid_volumes {
+        let name = format!("RAID volume {} {}", at(&volume.controller), volume.number);
+        if let Some(state) = volume.state.as_ref().filter(|state| !GOOD_VOLUMES.contains(&state.as_str())) {
+            warnings.say_of(name, format!("the volume is {state}, not optimal"));
+        }
+    }
+    for drive in &storage.raid_drives {
+        let bay = drive.bay.clone().unwrap_or_else(|| drive.number.to_string());
+        let name = format!("RAID drive {} {bay}", at(&drive.controller));
+        if let Some(state) = drive.state.as_ref().filter(|state| !GOOD_DRIVES.contains(&state.as_str())) {
+            warnings.say_of(&name, format!("the drive is {state}"));
+        }
+        if let Some(1..) = drive.predicted_failures {
+            warnings.say_of(&name, "the controller predicts its failure");
+        }
+        if let Some(errors @ 1..) = drive.media_errors {
+            warnings.say_of(&name, counted(errors, "media error"));
+        }
+        ata(&name, drive.smart.as_ref(), warnings);
     }
 }
 

@@ -113,6 +113,59 @@ fn a_mirror_and_swap_make_disks_ineligible() {
     println!("hardware, a mirror and swap: {:.1} s", began.elapsed().as_secs_f64());
 }
 
+/// A controller that hides its drive behind a volume, and one that shows it: firmware, volume and drive are as QEMU makes
+/// them (hw/scsi/megasas.c), which has one volume for each drive.
+#[test]
+fn drives_behind_a_raid_controller_are_reported() {
+    for (name, device, shows, model) in [
+        ("megaraid", "megasas", false, "LSI MegaRAID SAS 8708EM2"),
+        ("megaraid-jbod", "megasas-gen2,use_jbod=on", true, "LSI MegaRAID SAS 9260-8i"),
+    ] {
+        let (began, dir) = (Instant::now(), paths::scratch_dir().unwrap());
+        let image = dir.path().join("drive");
+        std::fs::File::create(&image).unwrap().set_len(64 * MIB).unwrap();
+        let mut vm = Vm::builder("hardware", name)
+            .kernel(media::shell_system(Drivers::Full).unwrap())
+            .shell()
+            .with("-device", format!("{device},id=raid,addr=0x0a,hba_serial=HBA-SER-1"))
+            .with("-drive", format!("if=none,id=drive,format=raw,file={}", image.display()))
+            .with(
+                "-device",
+                "scsi-hd,bus=raid.0,scsi-id=0,drive=drive,vendor=ACME,product=DRIVE1,ver=F1.2,serial=RAID-SER-1,\
+                 wwn=0x5000c500a1b2c3d4,rotation_rate=7200",
+            )
+            .start()
+            .unwrap();
+        let mut facts = Facts::ask(&mut vm);
+        facts.run("modprobe megaraid_sas; udevadm settle; for n in 1 2 3 4 5 6 7 8 9 10; do [ -e /sys/block/sda ] || sleep 1; done");
+        let report = facts.report();
+        let address = "0000:00:0a.0";
+        let volume = json!([{
+            "controller": address, "number": 0, "disk": "sda", "level": "RAID 0", "state": "optimal", "is_consistent": true,
+            "size_bytes": 64 * MIB, "stripe_bytes": 4096, "write_cache": "write through", "drives": ["0"],
+        }]);
+        let expected = json!({
+            "raid_controllers": [{
+                "address": address, "driver": "megaraid_sas", "model": model, "serial": "HBA-SER-1",
+                "memory_bytes": 512 * MIB, "battery": null,
+            }],
+            "raid_volumes": if shows { Value::Null } else { volume },
+            "raid_drives": [{
+                "controller": address, "bay": "0", "number": 0, "vendor": "ACME", "model": "DRIVE1", "serial": "RAID-SER-1",
+                "firmware_version": "F1.2", "wwn": "0x5000c500a1b2c3d4", "transport": "sas", "medium": "hdd",
+                "rotation_rpm": 7200, "size_bytes": 64 * MIB, "state": if shows { "not in a volume" } else { "online" },
+                "disk": if shows { json!("sda") } else { Value::Null }, "media_errors": 0, "speed_mbps": 1500,
+            }],
+        });
+        facts.contains(name, &report["storage"], &expected);
+        let left = facts.text("ls -a /dev | grep landfall || :");
+        assert_eq!(left, "", "a node of the driver is left");
+        facts.replays(name, &BOTH);
+        facts.all_as_expected();
+        println!("hardware, {name}: {:.1} s", began.elapsed().as_secs_f64());
+    }
+}
+
 /// Of the machine with many parts: sockets, cores of each, and threads of each of those.
 const TOPOLOGY: [u32; 3] = [2, 2, 2];
 const NODES: u32 = 4;

@@ -173,8 +173,9 @@ fn forms_of_bytes(bytes: &[u8]) -> Vec<Vec<u8>> {
         }
         [_, _, _, _, _, _, _, _] => {
             add(pairs.chunks(2).map(<[_]>::concat).collect::<Vec<_>>().join(":"));
-            // As ATA's words.
+            // As ATA's words, and little endian.
             in_order.push(swapped(bytes));
+            in_order.push(bytes.iter().rev().copied().collect());
         }
         [a, b, c, d, e, f, g, h, rest @ ..] if rest.len() == 8 => {
             // A UUID as SMBIOS and EFI keep it, its first three fields little endian; and as IPMI does, all of it.

@@ -284,3 +284,24 @@ fn serial_numbers_of_the_device_tree_go() {
         assert!(!text.contains(secret) && text.ends_with('\0'), "{path}: {text:?}");
     }
 }
+
+#[test]
+fn drives_behind_raid_controllers_stayed() {
+    let address = 0x5000_c500_aabb_ccdd_u64;
+    let mut drive = crate::megaraid::samples::drive(8, 3, 2, 0x18);
+    drive[40..48].copy_from_slice(b"W1234567");
+    drive[200..208].copy_from_slice(&address.to_le_bytes());
+    let mut list = crate::megaraid::samples::drives(&[8]);
+    list[16..24].copy_from_slice(&address.to_le_bytes());
+    let entries = BTreeMap::from([
+        file("/landfall/disks/megaraid0/megaraid-controller", crate::megaraid::samples::controller()),
+        file("/landfall/disks/megaraid0/megaraid-drives", list),
+        file("/landfall/disks/megaraid0/megaraid-drive-8", drive),
+        file("/landfall/disks/megaraid0.8/scsi-page-80", b"\0\x80\0\x08W1234567"),
+    ]);
+    let scrubbed = scrub(entries, b"key");
+    assert_gone(&scrubbed, &[b"23A01PK", b"W1234567", &address.to_le_bytes(), &0xa1b2_c3d4_u32.to_be_bytes()]);
+    let drive = content(&scrubbed, "/landfall/disks/megaraid0/megaraid-drive-8");
+    assert_eq!(crate::megaraid::drive(drive, 8).unwrap().model.as_deref(), Some("ST1000NX0453"));
+    assert_eq!(drive[200..208], content(&scrubbed, "/landfall/disks/megaraid0/megaraid-drives")[16..24]);
+}

@@ -3,7 +3,7 @@
 use super::MIN_LEN;
 use crate::{identity::SHARED_SERIALS, smbios::Smbios};
 use kernel::order::Gather;
-use kernel::{hex, record::Kind};
+use kernel::{bytes::le64, hex, record::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -217,6 +217,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
             vec![clean(&String::from_utf8_lossy(bytes.get(4..).unwrap_or_default())).to_owned()]
         }
         "vpd_pg83" | "scsi-page-83" => of_page_83(bytes.get(4..).unwrap_or_default()),
+        _ if name.starts_with("megaraid-") => of_megaraid(&name, bytes),
         // Get LAN Configuration Parameters, MAC address (IPMI 2.0, 23.2): behind completion code and revision.
         _ if in_ipmi && name.starts_with("0c-02-") && name.get(8..).is_some_and(|rest| rest.starts_with("-05")) => {
             vec![hex::colons(bytes_at(2..8))]
@@ -235,6 +236,24 @@ fn of_ata(identify: &[u8]) -> Vec<String> {
         identify.get(range).unwrap_or_default().chunks_exact(2).flat_map(|word| [word[1], word[0]]).collect()
     };
     vec![clean(&String::from_utf8_lossy(&straight(20..40))).to_owned(), hex::lower(straight(216..224))]
+}
+
+/// Serial numbers, and addresses of ports, which are little endian (drivers/scsi/megaraid/megaraid_sas.h).
+fn of_megaraid(name: &str, bytes: &[u8]) -> Vec<String> {
+    let text = |range: Range<usize>| clean(&String::from_utf8_lossy(bytes.get(range).unwrap_or_default())).to_owned();
+    let page = |range: Range<usize>| of_page_83(bytes.get(range).unwrap_or_default());
+    let address = |at: usize| le64(bytes, at).map_or(String::new(), |address| format!("{address:016x}"));
+    match name.split('-').nth(1) {
+        // Of the ports to the host and to drives.
+        Some("controller") => (40..104).chain(112..176).step_by(8).map(address).chain([text(0x590..0x5b0)]).collect(),
+        Some("drives") => (8..bytes.len()).step_by(24).flat_map(|at| [address(at + 8), address(at + 16)]).collect(),
+        Some("drive") => {
+            let own = [text(40..60), address(200), address(208), address(216), address(224)];
+            own.into_iter().chain(page(104..164)).chain(page(298..358)).collect()
+        }
+        Some("volume") => page(308..368),
+        _ => Vec::new(),
+    }
 }
 
 /// All designators of a device identification page (SPC-5 7.7.6), of the unit, its port and its target.

@@ -1,0 +1,229 @@
+//! RAID controllers, their volumes and the drives behind them, asked through the controllers' own drivers.
+
+use super::storage::{Disk, StorageAdapter};
+use crate::{
+    Root,
+    ask::{MegaRaid, Question, drive_behind},
+    ata, megaraid,
+    raid::{Raid, RaidController, RaidDrive},
+};
+use kernel::{bytes::be16, order};
+use std::collections::BTreeMap;
+
+/// Channel of a MegaRAID host from which on its targets are volumes, and how many of them a channel has.
+const VOLUME_CHANNEL: u32 = 2;
+const CHANNEL_TARGETS: u32 = 128;
+/// Unit serial number and block device characteristics (SPC-5 7.7.17, SBC-4 6.6.2).
+const SERIAL_PAGE: u8 = 0x80;
+const MEDIUM_PAGE: u8 = 0xb1;
+
+/// All that RAID controllers tell. Drives and volumes come by number.
+pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> Raid {
+    let mut raid = Raid::default();
+    for adapter in adapters.iter().filter(|adapter| adapter.driver.as_deref() == Some("megaraid_sas")) {
+        for host in adapter.hosts.iter().filter_map(|host| u16::try_from(*host).ok()) {
+            megaraid_host(root, adapter, host, disks, &mut raid);
+        }
+    }
+    raid
+}
+
+fn megaraid_host(root: &Root, adapter: &StorageAdapter, host: u16, disks: &[Disk], raid: &mut Raid) {
+    let ask = |asked: Vec<MegaRaid>| {
+        answers(root, &asked.into_iter().map(|ask| Question::MegaRaid { host, ask }).collect::<Vec<_>>())
+    };
+    let first = [MegaRaid::Controller, MegaRaid::Battery, MegaRaid::Configuration, MegaRaid::Volumes, MegaRaid::Drives];
+    let mut first = ask(first.into()).into_iter();
+    let mut next = || first.next().flatten().unwrap_or_default();
+    let (info, battery, configuration, volumes, drives) = (next(), next(), next(), next(), next());
+    let Some(controller) = megaraid::controller(&info) else { return };
+    raid.controllers.push(RaidController {
+        address: adapter.address.clone(),
+        driver: adapter.driver.clone(),
+        battery: megaraid::battery(&battery),
+        ..controller
+    });
+    let disk = |channel: u32, target: u32| {
+        let hctl = format!("{host}:{channel}:{target}:0");
+        disks.iter().find(|disk| disk.hctl.as_ref() == Some(&hctl))
+    };
+
+    let numbers = megaraid::drives(&drives).into_iter().filter(|drive| drive.is_disk).map(|drive| drive.number);
+    let mut numbers: Vec<u16> = numbers.collect();
+    order::sort(&mut numbers);
+    let infos = ask(numbers.iter().map(|number| MegaRaid::Drive(*number)).collect());
+    let mut bays = BTreeMap::new();
+    let mut found: Vec<(Option<String>, RaidDrive)> = Vec::new();
+    for (number, info) in numbers.into_iter().zip(infos) {
+        let Some(drive) = info.and_then(|info| megaraid::drive(&info, number)) else { continue };
+        bays.extend(drive.bay.clone().map(|bay| (number, bay)));
+        let number = u32::from(number);
+        let shown = disk(number / CHANNEL_TARGETS, number % CHANNEL_TARGETS).map(|disk| disk.name.clone());
+        // The firmware takes commands for the first 256 only.
+        let name = u8::try_from(number).ok().map(|number| drive_behind(host, number));
+        found.push((name, RaidDrive { controller: adapter.address.clone(), disk: shown, ..drive }));
+    }
+    identify(root, &mut found);
+    raid.drives.extend(found.into_iter().map(|(_, drive)| drive));
+
+    let arrays = megaraid::arrays(&configuration, &bays);
+    let mut numbers = megaraid::volumes(&volumes);
+    order::sort(&mut numbers);
+    let infos = ask(numbers.iter().map(|number| MegaRaid::Volume(*number)).collect());
+    for (number, info) in numbers.into_iter().zip(infos) {
+        let Some(mut volume) = info.and_then(|info| megaraid::volume(&info, number, &arrays)) else { continue };
+        let shown = disk(VOLUME_CHANNEL + u32::from(number) / CHANNEL_TARGETS, u32::from(number) % CHANNEL_TARGETS);
+        volume.controller = adapter.address.clone();
+        volume.disk = shown.map(|disk| disk.name.clone());
+        // The kernel knows the size of its sectors.
+        volume.size_bytes = shown.and_then(|disk| disk.size_bytes).or(volume.size_bytes);
+        raid.volumes.push(volume);
+    }
+}
+
+/// What drives say of themselves, through the controller; those with a name are asked.
+fn identify(root: &Root, drives: &mut [(Option<String>, RaidDrive)]) {
+    let mut questions = Vec::new();
+    let mut places = Vec::new();
+    for (place, (name, drive)) in drives.iter().enumerate() {
+        let Some(name) = name else { continue };
+        let disk = || name.clone();
+        let asked = if is_ata(drive) {
+            vec![
+                Question::AtaIdentify { disk: disk() },
+                Question::AtaSmartData { disk: disk() },
+                Question::AtaSmartThresholds { disk: disk() },
+            ]
+        } else {
+            vec![
+                Question::ScsiPage { disk: disk(), page: SERIAL_PAGE },
+                Question::ScsiPage { disk: disk(), page: MEDIUM_PAGE },
+            ]
+        };
+        places.push((place, asked.len()));
+        questions.extend(asked);
+    }
+    let mut answers = answers(root, &questions).into_iter();
+    for (place, count) in places {
+        let own: Vec<Option<Vec<u8>>> = answers.by_ref().take(count).collect();
+        let Some((_, drive)) = drives.get_mut(place) else { continue };
+        match &own[..] {
+            [identify, data, thresholds] => of_ata(drive, identify.as_deref(), data.as_deref(), thresholds.as_deref()),
+            [serial, medium] => of_scsi(drive, serial.as_deref(), medium.as_deref()),
+            _ => {}
+        }
+    }
+}
+
+fn is_ata(drive: &RaidDrive) -> bool {
+    drive.vendor.as_deref() == Some("ATA") || drive.transport.as_deref() == Some("sata")
+}
+
+fn of_ata(drive: &mut RaidDrive, identify: Option<&[u8]>, data: Option<&[u8]>, thresholds: Option<&[u8]>) {
+    drive.ata = identify.and_then(ata::parse_identity);
+    let Some(ata) = &drive.ata else { return };
+    // SCSI's own fields cut these short.
+    drive.model = ata.model.clone().or(drive.model.take());
+    drive.serial = ata.serial.clone();
+    drive.firmware_version = ata.firmware.clone().or(drive.firmware_version.take());
+    drive.wwn = ata.wwn.clone().or(drive.wwn.take());
+    rotates(drive, drive.ata.as_ref().and_then(|ata| ata.rotation_rpm));
+    drive.smart = data.and_then(|data| ata::parse_health(data, thresholds));
+}
+
+fn of_scsi(drive: &mut RaidDrive, serial: Option<&[u8]>, medium: Option<&[u8]>) {
+    drive.serial = serial.and_then(crate::disks::unit_serial);
+    let rate = medium.filter(|page| page.get(1) == Some(&MEDIUM_PAGE)).and_then(|page| be16(page, 4));
+    rotates(
+        drive,
+        match rate {
+            Some(1) => Some(0),
+            Some(rpm @ 0x401..=0xfffe) => Some(rpm),
+            _ => None,
+        },
+    );
+}
+
+fn rotates(drive: &mut RaidDrive, rpm: Option<u16>) {
+    if let Some(rpm) = rpm {
+        drive.rotation_rpm = Some(rpm);
+        drive.medium = Some(if rpm == 0 { "ssd" } else { "hdd" }.to_owned());
+    }
+}
+
+fn answers(root: &Root, questions: &[Question]) -> Vec<Option<Vec<u8>>> {
+    let known = |(answer, question): (std::io::Result<Vec<u8>>, &Question)| {
+        answer.inspect_err(|error| tracing::debug!(?question, %error, "no answer")).ok()
+    };
+    root.ask_all(questions).into_iter().zip(questions).map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{megaraid::samples, report::storage::storage, testing::Tree};
+
+    /// A controller with a mirror of two SAS drives, and a SATA drive that the kernel sees.
+    fn machine() -> Tree {
+        let tree = Tree::new(&[]);
+        let host = "sys/devices/pci0000:00/0000:03:00.0/host0";
+        tree.add(&format!("{host}/scsi_host/host0/proc_name"), "megaraid_sas\n");
+        tree.link("sys/class/scsi_host/host0", &format!("../../../{host}/scsi_host/host0"));
+        for (name, hctl) in [("sda", "0:2:1:0"), ("sdb", "0:0:10:0")] {
+            let device = format!("{host}/target/{hctl}");
+            tree.add(&format!("{device}/block/{name}/size"), "2000\n");
+            tree.add(&format!("{device}/scsi_device/{hctl}/type"), "0\n");
+            tree.link(&format!("{device}/block/{name}/device"), "../..");
+            tree.link(&format!("sys/block/{name}"), &format!("../../{device}/block/{name}"));
+        }
+        let answer = |name: &str, bytes: Vec<u8>| {
+            tree.add(&format!("landfall/disks/megaraid0/megaraid-{name}"), bytes);
+        };
+        answer("controller", samples::controller());
+        answer("battery", samples::battery(1, 1, 0, false));
+        answer("drives", samples::drives(&[300, 8, 10]));
+        answer("drive-8", samples::drive(8, 0, 2, 0x18));
+        answer("drive-300", samples::drive(300, 1, 2, 0x14));
+        answer("drive-10", samples::drive(10, 2, 3, 0x40));
+        answer("volumes", samples::volumes(&[1]));
+        answer("volume-1", samples::volume(1, 2, &[5]));
+        answer("configuration", samples::configuration(&[(5, &[8, 300])]));
+        tree.add("landfall/disks/megaraid0.8/scsi-page-80", b"\0\x80\0\x04W123".to_vec());
+        tree.add("landfall/disks/megaraid0.8/scsi-page-b1", vec![0, 0xb1, 0, 60, 0x1c, 0x20]);
+        let mut identify = vec![0; 512];
+        identify[20..24].copy_from_slice(b"BADC");
+        (identify[434], identify[435]) = (1, 0);
+        tree.add("landfall/disks/megaraid0.10/ata-identify", identify);
+        tree
+    }
+
+    #[test]
+    fn drives_that_the_kernel_does_not_see_are_reported() {
+        let found = storage(&machine().root());
+        let controller = &found.raid_controllers[0];
+        assert_eq!(controller.address.as_deref(), Some("0000:03:00.0"));
+        assert_eq!(controller.battery.as_ref().unwrap().is_healthy, Some(false));
+        let [volume] = &found.raid_volumes[..] else { panic!("{:#?}", found.raid_volumes) };
+        assert_eq!((volume.disk.as_deref(), volume.size_bytes), (Some("sda"), Some(1_024_000)));
+        assert_eq!(
+            (volume.level.as_deref(), volume.drives.as_slice()),
+            (Some("RAID 1"), &["32:0".to_owned(), "32:1".to_owned()][..])
+        );
+        let short: Vec<_> = found
+            .raid_drives
+            .iter()
+            .map(|drive| (drive.number, drive.serial.as_deref(), drive.rotation_rpm, drive.disk.as_deref()))
+            .collect();
+        let expected =
+            [(8, Some("W123"), Some(7200), None), (10, Some("ABCD"), Some(0), Some("sdb")), (300, None, None, None)];
+        assert_eq!(short, expected);
+    }
+
+    #[test]
+    fn a_controller_that_does_not_answer_is_left_out() {
+        let tree = machine();
+        tree.add("landfall/disks/megaraid0/megaraid-controller", "");
+        let found = storage(&tree.root());
+        assert_eq!((found.raid_controllers.len(), found.raid_drives.len(), found.adapters.len()), (0, 0, 1));
+    }
+}
