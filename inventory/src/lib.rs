@@ -31,6 +31,8 @@ mod pci;
 mod raid;
 pub mod report;
 mod root;
+mod scsi;
+mod ses;
 pub mod smbios;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,9 @@
 //! RAID controllers, their volumes, and the drives that they hide: what every maker's are reported as.
 
-use crate::ata::{AtaHealth, AtaIdentity};
+use crate::{
+    ata::{AtaHealth, AtaIdentity},
+    scsi::ScsiLog,
+};
 use serde::{Deserialize, Serialize};
 
 /// A RAID controller that answered.
@@ -176,6 +179,9 @@ pub struct RaidDrive {
     /// What an ATA drive says of its health. A drive that sleeps is not woken for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smart: Option<AtaHealth>,
+    /// What a SCSI drive counts in its logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scsi_log: Option<ScsiLog>,
 }
 
 /// What is found behind controllers.

@@ -2,7 +2,6 @@
 
 use super::MegaRaid;
 use kernel::{
-    bytes::be16,
     commands::{self, Direction, NvmeAdmin, ScsiReply},
     megaraid,
 };
@@ -20,6 +19,8 @@ const ILLEGAL_REQUEST: u8 = 5;
 /// Old USB bridges hang at requests for more.
 const FIRST_PAGE_BYTES: u16 = 252;
 const PAGE_HEADER_BYTES: u16 = 4;
+/// Grown defects, in the format that all disks have: bytes from the index.
+const GROWN_DEFECTS: u8 = 1 << 3 | 4;
 const MAX_CONFIGURATION_BYTES: usize = 64 << 10;
 const ATA_SECTOR_BYTES: usize = 512;
 const ATA_IDENTIFY_DEVICE: u8 = 0xec;
@@ -42,8 +43,10 @@ pub(super) enum Target {
 /// The only SCSI commands that are ever sent: none changes what a device holds or does.
 fn is_read_only(command: &[u8]) -> bool {
     match command {
-        // INQUIRY
-        [0x12, ..] => true,
+        // INQUIRY, RECEIVE DIAGNOSTIC RESULTS, READ DEFECT DATA (10) and (12).
+        [0x12 | 0x1c | 0x37 | 0xb7, ..] => true,
+        // LOG SENSE, unless parameters are to be saved.
+        [0x4d, flags, ..] => *flags == 0,
         // ATA PASS-THROUGH (16), by its ATA command.
         [0x85, _, _, _, features, _, _, _, _, _, _, _, _, _, ata, _] => match *ata {
             ATA_SMART => matches!(*features, SMART_READ_DATA | SMART_READ_THRESHOLDS),
@@ -142,33 +145,62 @@ fn nvme(controller: &File, opcode: u8, namespace: u32, cdw10: u32, len: usize) -
     }
 }
 
-/// INQUIRY of a vital product data page (SPC-5 6.7): what nearly all devices take first, then the length they announce.
+/// INQUIRY of a vital product data page (SPC-5 6.7).
 pub(super) fn page(disk: &Target, page: u8) -> io::Result<Vec<u8>> {
+    whole(disk, (1, page), |[high, low]| vec![0x12, 1, page, high, low, 0])
+}
+
+/// LOG SENSE of a page's cumulative values (SPC-5 6.8).
+pub(super) fn log(disk: &Target, page: u8) -> io::Result<Vec<u8>> {
+    whole(disk, (0, page), |[high, low]| vec![0x4d, 0, 1 << 6 | page, 0, 0, 0, 0, high, low, 0])
+}
+
+/// RECEIVE DIAGNOSTIC RESULTS of a page (SPC-5 6.31).
+pub(super) fn diagnostic(enclosure: &Target, page: u8) -> io::Result<Vec<u8>> {
+    whole(enclosure, (0, page), |[high, low]| vec![0x1c, 1, page, high, low, 0])
+}
+
+/// A page that announces its length, whose code is the byte at that place: what nearly all devices take first, then all.
+fn whole(disk: &Target, code: (usize, u8), command: impl Fn([u8; 2]) -> Vec<u8>) -> io::Result<Vec<u8>> {
     let ask = |len: u16| {
-        let [high, low] = len.to_be_bytes();
         let mut data = vec![0; usize::from(len)];
-        let reply = scsi(disk, &[0x12, 1, page, high, low, 0], &mut data)?;
+        let reply = scsi(disk, &command(len.to_be_bytes()), &mut data)?;
         data.truncate(reply.len);
         Ok::<_, io::Error>(data)
     };
     let mut data = ask(FIRST_PAGE_BYTES)?;
-    let announced = announced_len(&data, page)?;
+    let announced = announced_len(&data, code)?;
     if announced > FIRST_PAGE_BYTES {
         data = ask(announced)?;
-        announced_len(&data, page)?;
+        announced_len(&data, code)?;
     }
     data.truncate(usize::from(announced));
     Ok(data)
 }
 
 /// Header included. A device that does not know of pages answers with its standard inquiry data instead.
-fn announced_len(data: &[u8], page: u8) -> io::Result<u16> {
+fn announced_len(data: &[u8], (place, page): (usize, u8)) -> io::Result<u16> {
     match data {
-        [_, found, high, low, ..] if *found == page => {
+        // Above the code of a log page are flags.
+        [_, _, high, low, ..]
+            if data.get(place).is_some_and(|code| *code == page || place == 0 && code & 0x3f == page) =>
+        {
             Ok(u16::from_be_bytes([*high, *low]).saturating_add(PAGE_HEADER_BYTES))
         }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the answer is not page {page:02x}h"))),
     }
+}
+
+/// The header of the list of grown defects, without the list: READ DEFECT DATA (12), else (10) (SBC-4 5.20, 5.21).
+pub(super) fn defects(disk: &Target) -> io::Result<Vec<u8>> {
+    let ask = |command: &[u8], len: usize| {
+        let mut data = vec![0; len];
+        let reply = scsi(disk, command, &mut data)?;
+        data.truncate(reply.len);
+        if reply.len < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(data) }
+    };
+    ask(&[0xb7, GROWN_DEFECTS, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0], 8)
+        .or_else(|_: io::Error| ask(&[0x37, 0, GROWN_DEFECTS, 0, 0, 0, 0, 0, 4, 0], 4))
 }
 
 pub(super) fn ata_identify(disk: &Target) -> io::Result<Vec<u8>> {
@@ -238,6 +270,10 @@ mod tests {
         let ata = |features: u8, command: u8| [0x85, 8, 0x0e, 0, features, 0, 1, 0, 0, 0, 0, 0, 0, 0, command, 0];
         assert!(is_read_only(&[0x12, 1, 0x83, 0, 252, 0]));
         assert!(is_read_only(&ata(0, ATA_IDENTIFY_DEVICE)) && is_read_only(&ata(SMART_READ_DATA, ATA_SMART)));
+        assert!(
+            is_read_only(&[0x4d, 0, 0x4d, 0, 0, 0, 0, 0, 252, 0])
+                && !is_read_only(&[0x4d, 1, 0x4d, 0, 0, 0, 0, 0, 252, 0])
+        );
         // FORMAT UNIT, MODE SELECT (10), WRITE (10), SANITIZE, SEND DIAGNOSTIC, LOG SELECT, START STOP UNIT.
         for code in [0x04, 0x55, 0x2a, 0x48, 0x1d, 0x4c, 0x1b] {
             assert!(!is_read_only(&[code, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "{code:02x}");
@@ -250,11 +286,13 @@ mod tests {
 
     #[test]
     fn pages_announce_their_length() {
-        assert_eq!(announced_len(&[0, 0x83, 1, 2, 9], 0x83).unwrap(), 262);
-        assert_eq!(announced_len(&[0, 0x83, 0xff, 0xff], 0x83).unwrap(), u16::MAX);
-        // Standard inquiry data, and nothing.
-        assert!(announced_len(&[0, 0, 5, 2, 31], 0x83).is_err());
-        assert!(announced_len(&[0, 0x83], 0x83).is_err());
+        assert_eq!(announced_len(&[0, 0x83, 1, 2, 9], (1, 0x83)).unwrap(), 262);
+        assert_eq!(announced_len(&[0, 0x83, 0xff, 0xff], (1, 0x83)).unwrap(), u16::MAX);
+        assert_eq!(announced_len(&[0x80 | 0x0d, 0, 0, 12], (0, 0x0d)).unwrap(), 16);
+        // Standard inquiry data, nothing, another log page.
+        assert!(announced_len(&[0, 0, 5, 2, 31], (1, 0x83)).is_err());
+        assert!(announced_len(&[0, 0x83], (1, 0x83)).is_err());
+        assert!(announced_len(&[0x0e, 0, 0, 12], (0, 0x0d)).is_err());
     }
 
     #[test]

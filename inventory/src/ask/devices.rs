@@ -27,6 +27,11 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::FirstSector { disk } => read_at(disk, 0, 512),
         Question::IsoDescriptor { disk } => read_at(disk, 16 * 2048, 2048),
         Question::ScsiPage { disk, page } => commands::page(&target(disk)?, *page),
+        Question::ScsiLog { disk, page } => commands::log(&target(disk)?, *page),
+        Question::ScsiDefects { disk } => commands::defects(&target(disk)?),
+        Question::EnclosurePage { node, page } => {
+            commands::diagnostic(&Target::Disk(ManuallyDrop::new(open_controller(node)?)), *page)
+        }
         Question::AtaIdentify { disk } => commands::ata_identify(&target(disk)?),
         Question::AtaSmartData { disk } => commands::ata_smart_data(&target(disk)?),
         Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&target(disk)?),

@@ -65,6 +65,12 @@ pub(crate) enum Question {
     IsoDescriptor { disk: String },
     /// A SCSI vital product data page, header included (SPC-5 6.7.2).
     ScsiPage { disk: String, page: u8 },
+    /// A page of a SCSI disk's logs, header included: LOG SENSE, cumulative values (SPC-5 6.8).
+    ScsiLog { disk: String, page: u8 },
+    /// The header of a SCSI disk's list of grown defects: 8 bytes of READ DEFECT DATA (12), or 4 of (10).
+    ScsiDefects { disk: String },
+    /// A page of an enclosure, by its generic SCSI node such as `sg3`: RECEIVE DIAGNOSTIC RESULTS (SES-3 6.1).
+    EnclosurePage { node: String, page: u8 },
     /// ATA IDENTIFY DEVICE by ATA PASS-THROUGH (ACS-4 7.13, SAT-4 12.2): 512 bytes.
     AtaIdentify { disk: String },
     /// ATA SMART READ DATA: 512 bytes.
@@ -106,6 +112,9 @@ impl Question {
             Self::FirstSector { disk: name } => disk(name, "first-sector"),
             Self::IsoDescriptor { disk: name } => disk(name, "iso-descriptor"),
             Self::ScsiPage { disk: name, page } => disk(name, &format!("scsi-page-{page:02x}")),
+            Self::ScsiLog { disk: name, page } => disk(name, &format!("scsi-log-{page:02x}")),
+            Self::ScsiDefects { disk: name } => disk(name, "scsi-defects"),
+            Self::EnclosurePage { node, page } => disk(node, &format!("enclosure-page-{page:02x}")),
             Self::AtaIdentify { disk: name } => disk(name, "ata-identify"),
             Self::AtaSmartData { disk: name } => disk(name, "ata-smart-data"),
             Self::AtaSmartThresholds { disk: name } => disk(name, "ata-smart-thresholds"),
@@ -138,9 +147,12 @@ impl Question {
             Self::FirstSector { disk }
             | Self::IsoDescriptor { disk }
             | Self::ScsiPage { disk, .. }
+            | Self::ScsiLog { disk, .. }
+            | Self::ScsiDefects { disk }
             | Self::AtaIdentify { disk }
             | Self::AtaSmartData { disk }
             | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
+            Self::EnclosurePage { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
             Self::Ipmi { .. } => None,

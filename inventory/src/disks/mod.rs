@@ -212,7 +212,7 @@ pub(crate) fn udev_serial(root: &Root, number: &str) -> Option<String> {
 /// All that is made of a disk's answers.
 pub(crate) fn fuzz_answer(answer: &[u8]) {
     vpd::serial(answer);
-    vpd::naa(answer);
+    naa(answer);
     vpd::is_device_identification(answer);
     vpd::ata_model_and_serial(answer);
     medium::volume_label(answer);

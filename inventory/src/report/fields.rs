@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first.
-const KNOWN_BY: [Names; 13] = [
+const KNOWN_BY: [Names; 15] = [
+    &["enclosure", "type", "number"],
+    &["enclosure", "number"],
     &["controller", "bay"],
     &["controller", "number"],
     &["address"],
@@ -25,7 +27,7 @@ const KNOWN_BY: [Names; 13] = [
 ];
 
 /// What only says where something is, or what it belongs to.
-const PLACES: [&str; 19] = [
+const PLACES: [&str; 20] = [
     "address",
     "bank_locator",
     "bay",
@@ -34,6 +36,7 @@ const PLACES: [&str; 19] = [
     "cpus",
     "designation",
     "disk",
+    "enclosure",
     "functions",
     "hctl",
     "hosts",
@@ -67,7 +70,7 @@ const OF_ONE_MACHINE: [&str; 12] = [
 const UNIQUE: [&str; 8] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 28] = [
+const MEASURED: [&str; 33] = [
     "aer",
     "alarm",
     "boot_up_state",
@@ -75,6 +78,8 @@ const MEASURED: [&str; 28] = [
     "conditions",
     "corrected_errors",
     "current_speed_mhz",
+    "disparity_errors",
+    "invalid_dwords",
     "last_attempt_status",
     "last_attempt_version",
     "media_errors",
@@ -89,8 +94,11 @@ const MEASURED: [&str; 28] = [
     "power_supply_state",
     "power_watts",
     "predicted_failures",
+    "reset_problems",
+    "scsi_log",
     "smart",
     "speed_rpm",
+    "sync_losses",
     "temperature_celsius",
     "thermal_state",
     "uncorrected_errors",

@@ -17,6 +17,7 @@ mod health;
 mod kernel;
 mod layout;
 mod lists;
+mod logs;
 pub mod management;
 mod memory;
 pub mod network;
@@ -34,6 +35,7 @@ pub mod storage;
 mod summary;
 mod system;
 mod tables;
+mod topology;
 #[cfg(test)]
 mod toy;
 mod warnings;

@@ -1,6 +1,9 @@
 //! RAID controllers, their volumes and the drives behind them, asked through the controllers' own drivers.
 
-use super::storage::{Disk, StorageAdapter};
+use super::{
+    logs::{answers, logs},
+    storage::{Disk, StorageAdapter},
+};
 use crate::{
     Root,
     ask::{MegaRaid, Question, drive_behind},
@@ -113,6 +116,11 @@ fn identify(root: &Root, drives: &mut [(Option<String>, RaidDrive)]) {
             _ => {}
         }
     }
+    let has_logs = |entry: &&mut (Option<String>, RaidDrive)| entry.0.is_some() && !is_ata(&entry.1);
+    let names: Vec<String> = drives.iter_mut().filter(has_logs).filter_map(|(name, _)| name.clone()).collect();
+    for ((_, drive), log) in drives.iter_mut().filter(has_logs).zip(logs(root, &names)) {
+        drive.scsi_log = log;
+    }
 }
 
 fn is_ata(drive: &RaidDrive) -> bool {
@@ -151,16 +159,8 @@ fn rotates(drive: &mut RaidDrive, rpm: Option<u16>) {
     }
 }
 
-fn answers(root: &Root, questions: &[Question]) -> Vec<Option<Vec<u8>>> {
-    let known = |(answer, question): (std::io::Result<Vec<u8>>, &Question)| {
-        answer.inspect_err(|error| tracing::debug!(?question, %error, "no answer")).ok()
-    };
-    root.ask_all(questions).into_iter().zip(questions).map(known).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{megaraid::samples, report::storage::storage, testing::Tree};
 
     /// A controller with a mirror of two SAS drives, and a SATA drive that the kernel sees.
@@ -190,6 +190,8 @@ mod tests {
         answer("configuration", samples::configuration(&[(5, &[8, 300])]));
         tree.add("landfall/disks/megaraid0.8/scsi-page-80", b"\0\x80\0\x04W123".to_vec());
         tree.add("landfall/disks/megaraid0.8/scsi-page-b1", vec![0, 0xb1, 0, 60, 0x1c, 0x20]);
+        tree.add("landfall/disks/megaraid0.8/scsi-log-00", vec![0, 0, 0, 2, 0, 0x06]);
+        tree.add("landfall/disks/megaraid0.8/scsi-log-06", vec![0x06, 0, 0, 5, 0, 0, 3, 1, 7]);
         let mut identify = vec![0; 512];
         identify[20..24].copy_from_slice(b"BADC");
         (identify[434], identify[435]) = (1, 0);
@@ -217,6 +219,7 @@ mod tests {
         let expected =
             [(8, Some("W123"), Some(7200), None), (10, Some("ABCD"), Some(0), Some("sdb")), (300, None, None, None)];
         assert_eq!(short, expected);
+        assert_eq!(found.raid_drives[0].scsi_log.as_ref().unwrap().non_medium_errors, Some(7));
     }
 
     #[test]

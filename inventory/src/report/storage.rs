@@ -1,16 +1,22 @@
 //! Disks and what they hang on. Only what is hardware: no partitions, no RAID of the kernel's, no loop devices.
 
-pub use super::controllers::{FibreChannelPort, NvmeController, StorageAdapter};
+pub use super::{
+    controllers::{FibreChannelPort, NvmeController, StorageAdapter},
+    topology::{SasExpander, SasPhy},
+};
 pub use crate::{
     ata::{AtaAttribute, AtaHealth, AtaIdentity},
     nvme::{NvmeHealth, NvmeIdentity},
     raid::{RaidBattery, RaidController, RaidDrive, RaidVolume},
+    scsi::{ScsiLog, ScsiPhy},
+    ses::{Enclosure, EnclosureBay, EnclosurePart},
 };
 
 use super::{
-    controllers,
+    controllers, logs,
     place::{is_below, is_virtual, pci_address},
     raid::raid,
+    topology,
 };
 use crate::{Root, ask::Question, ata};
 use serde::{Deserialize, Serialize};
@@ -41,6 +47,21 @@ pub struct Storage {
     /// The drives behind them, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raid_drives: Vec<RaidDrive>,
+    /// SAS expanders, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sas_expanders: Vec<SasExpander>,
+    /// SAS links that are up or counted errors, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sas_phys: Vec<SasPhy>,
+    /// Enclosures of disks (SCSI enclosure services), by SCSI address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enclosures: Vec<Enclosure>,
+    /// Their bays, in each one's own order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enclosure_bays: Vec<EnclosureBay>,
+    /// Their fans, power supplies, sensors and other parts, in each one's own order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub enclosure_parts: Vec<EnclosurePart>,
 }
 
 /// A disk, an optical drive or another block device that is hardware.
@@ -121,12 +142,16 @@ pub struct Disk {
     /// What an ATA disk says of its health. A disk that sleeps is not woken for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smart: Option<AtaHealth>,
+    /// What a SCSI disk counts in its logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scsi_log: Option<ScsiLog>,
 }
 
 /// All storage hardware.
 pub(crate) fn storage(root: &Root) -> Storage {
     let (disks, adapters) = (disks(root), controllers::storage_adapters(root));
     let raid = raid(root, &adapters, &disks);
+    let enclosures = topology::enclosures(root, &disks);
     Storage {
         disks,
         nvme_controllers: controllers::nvme_controllers(root),
@@ -134,6 +159,11 @@ pub(crate) fn storage(root: &Root) -> Storage {
         raid_controllers: raid.controllers,
         raid_volumes: raid.volumes,
         raid_drives: raid.drives,
+        sas_expanders: topology::expanders(root),
+        sas_phys: topology::phys(root),
+        enclosures: enclosures.enclosures,
+        enclosure_bays: enclosures.bays,
+        enclosure_parts: enclosures.parts,
     }
 }
 
@@ -141,6 +171,7 @@ fn disks(root: &Root) -> Vec<Disk> {
     let mut disks: Vec<Disk> = root.list(BLOCK).into_iter().filter_map(|name| disk(root, name)).collect();
     identify(root, &mut disks);
     ask_health(root, &mut disks);
+    ask_logs(root, &mut disks);
     for disk in &mut disks {
         if let Some(ata) = &disk.ata {
             // SCSI's own fields cut these short.
@@ -255,6 +286,17 @@ fn ask_health(root: &Root, disks: &mut [Disk]) {
         let mut next = || known(&disk.name, answers.next()?);
         let (data, thresholds) = (next(), next());
         disk.smart = data.and_then(|data| ata::parse_health(&data, thresholds.as_deref()));
+    }
+}
+
+/// Disks on SAS, Fibre Channel and parallel SCSI. A volume of a RAID controller has no logs, and refuses.
+fn ask_logs(root: &Root, disks: &mut [Disk]) {
+    let has_logs = |disk: &&mut Disk| {
+        disk.name.starts_with("sd") && matches!(disk.transport.as_deref(), Some("sas" | "fc" | "scsi"))
+    };
+    let names: Vec<String> = disks.iter_mut().filter(has_logs).map(|disk| disk.name.clone()).collect();
+    for (disk, log) in disks.iter_mut().filter(has_logs).zip(logs::logs(root, &names)) {
+        disk.scsi_log = log;
     }
 }
 

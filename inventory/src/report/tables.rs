@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 25] = [
+pub(super) const TABLES: [Table; 30] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -208,8 +208,10 @@ pub(super) const TABLES: [Table; 25] = [
             ("bus id", "{bus_id}"),
             ("discipline", "{discipline}"),
             ("state", "{state}"),
-            ("now", "{smart.temperature_celsius}"),
-            ("failing", "{smart.is_failing}"),
+            ("now", "{smart.temperature_celsius|scsi_log.temperature_celsius}"),
+            ("failing", "{smart.is_failing|scsi_log.is_failing}"),
+            ("on", "{scsi_log.power_on_hours}"),
+            ("defects", "{scsi_log.grown_defects}"),
         ],
         but: None,
     },
@@ -282,9 +284,63 @@ pub(super) const TABLES: [Table; 25] = [
             ("model", "{model}"),
             ("firmware", "{firmware_version}"),
             ("serial", "{serial}"),
-            ("now", "{temperature_celsius|smart.temperature_celsius}"),
+            ("now", "{temperature_celsius|smart.temperature_celsius|scsi_log.temperature_celsius}"),
             ("errors", "{media_errors}"),
-            ("failing", "{smart.is_failing}"),
+            ("failing", "{smart.is_failing|scsi_log.is_failing}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "sas_expanders",
+        columns: &[
+            ("expander", "{name}"),
+            ("vendor", "{vendor}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("level", "{level}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "sas_phys",
+        columns: &[
+            ("sas link", "{name}"),
+            ("attached", "{device_type}"),
+            ("speed", "{speed_mbps}"),
+            ("max", "{max_speed_mbps}"),
+            ("invalid", "{invalid_dwords}"),
+            ("disparity", "{disparity_errors}"),
+            ("sync lost", "{sync_losses}"),
+            ("resets", "{reset_problems}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "enclosures",
+        columns: &[
+            ("enclosure", "{name}"),
+            ("address", "{pci_address}"),
+            ("vendor", "{vendor}"),
+            ("model", "{model}"),
+            ("firmware", "{firmware_version}"),
+            ("conditions", "{conditions}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "enclosure_bays",
+        columns: &[("bay", "{enclosure} {number}"), ("name", "{name}"), ("state", "{state}"), ("disk", "{disk}")],
+        but: None,
+    },
+    Table {
+        list: "enclosure_parts",
+        columns: &[
+            ("part", "{enclosure} {type} {number}"),
+            ("name", "{name}"),
+            ("state", "{state}"),
+            ("speed", "{speed_rpm}"),
+            ("now", "{temperature_celsius}"),
+            ("voltage", "{voltage_millivolts}"),
         ],
         but: None,
     },

@@ -2,7 +2,7 @@
 
 use super::{
     Storage,
-    storage::AtaHealth,
+    storage::{AtaHealth, ScsiLog},
     warnings::{Findings, Lines, counted},
 };
 
@@ -17,6 +17,9 @@ const GOOD_STATES: [&str; 3] = ["running", "created", "quiesce"];
 /// States of volumes and of drives behind RAID controllers that need no look.
 const GOOD_VOLUMES: [&str; 1] = ["optimal"];
 const GOOD_DRIVES: [&str; 4] = ["online", "hot spare", "unconfigured good", "not in a volume"];
+
+/// States of an enclosure's parts that are a warning (SES-3 7.2.3).
+const BAD_PARTS: [&str; 3] = ["critical", "noncritical", "unrecoverable"];
 
 /// Faults of disks and their controllers.
 pub(super) fn findings(storage: &Storage, found: &mut Findings) {
@@ -35,8 +38,10 @@ pub(super) fn findings(storage: &Storage, found: &mut Findings) {
             }
         }
         ata(&name, disk.smart.as_ref(), warnings);
+        scsi(&name, disk.scsi_log.as_ref(), warnings, notes);
     }
-    raid(storage, warnings);
+    raid(storage, warnings, notes);
+    topology(storage, warnings, notes);
     for controller in &storage.nvme_controllers {
         let name = &controller.name;
         if let Some(state) = controller.state.as_ref().filter(|state| *state != "live") {
@@ -83,7 +88,44 @@ fn ata(name: &str, smart: Option<&AtaHealth>, warnings: &mut Lines) {
     }
 }
 
-fn raid(storage: &Storage, warnings: &mut Lines) {
+fn scsi(name: &str, log: Option<&ScsiLog>, warnings: &mut Lines, notes: &mut Lines) {
+    let Some(log) = log else { return };
+    if log.is_failing == Some(true) {
+        warnings.say_of(name, "the disk predicts its failure");
+    }
+    let uncorrected = [
+        ("read", log.read_uncorrected_errors),
+        ("write", log.write_uncorrected_errors),
+        ("verification", log.verify_uncorrected_errors),
+    ];
+    for (kind, count) in uncorrected {
+        if let Some(count @ 1..) = count {
+            warnings.say_of(name, format!("{} that could not be corrected", counted(count, kind)));
+        }
+    }
+    if let (Some(now), Some(most)) = (log.temperature_celsius, log.reference_temperature_celsius)
+        && now >= most
+    {
+        warnings.say_of(name, format!("{now} °C, critical is {most} °C"));
+    }
+    if log.last_self_test.as_deref() == Some("failed") {
+        warnings.say_of(name, "the last self-test failed");
+    }
+    if let Some(used @ WORN_OUT_PERCENT..) = log.used_percent {
+        warnings.say_of(name, format!("{used} % of its endurance is used"));
+    }
+    if let Some(count @ 1..) = log.grown_defects {
+        notes.say_of(name, counted(count, "grown defect"));
+    }
+    for phy in &log.phys {
+        let count = u64::from(phy.invalid_dwords) + u64::from(phy.sync_losses) + u64::from(phy.reset_problems);
+        if count > 0 {
+            notes.say_of(name, format!("{} on SAS phy {}", counted(count, "link error"), phy.id));
+        }
+    }
+}
+
+fn raid(storage: &Storage, warnings: &mut Lines, notes: &mut Lines) {
     let at = |address: &Option<String>| address.clone().unwrap_or_default();
     for controller in &storage.raid_controllers {
         let name = format!("RAID controller {}", at(&controller.address));
@@ -113,6 +155,38 @@ fn raid(storage: &Storage, warnings: &mut Lines) {
             warnings.say_of(&name, counted(errors, "media error"));
         }
         ata(&name, drive.smart.as_ref(), warnings);
+        scsi(&name, drive.scsi_log.as_ref(), warnings, notes);
+    }
+}
+
+/// SAS links with errors, enclosures and their parts.
+fn topology(storage: &Storage, warnings: &mut Lines, notes: &mut Lines) {
+    for phy in &storage.sas_phys {
+        let name = format!("SAS link {}", phy.name);
+        let counts = [phy.invalid_dwords, phy.sync_losses, phy.reset_problems];
+        let errors = counts.into_iter().flatten().fold(0, u64::saturating_add);
+        if errors > 0 {
+            notes.say_of(&name, counted(errors, "link error"));
+        }
+    }
+    let is_bad = |state: &&String| BAD_PARTS.contains(&state.as_str());
+    for bay in &storage.enclosure_bays {
+        let name = format!("bay {} {}", bay.enclosure, bay.number);
+        if let Some(state) = bay.state.as_ref().filter(is_bad) {
+            warnings.say_of(&name, format!("the state is {state}"));
+        }
+        if bay.is_faulty {
+            warnings.say_of(&name, "the enclosure shows a fault");
+        }
+    }
+    for part in &storage.enclosure_parts {
+        let name = format!("enclosure {} {} {}", part.enclosure, part.kind, part.number);
+        if let Some(state) = part.state.as_ref().filter(is_bad) {
+            warnings.say_of(&name, format!("the state is {state}"));
+        }
+        if part.is_failing {
+            warnings.say_of(&name, "its failure is predicted");
+        }
     }
 }
 
