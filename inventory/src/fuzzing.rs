@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, bmc, disks, megaraid, nvme, scsi, ses, smbios::Smbios};
+use crate::{ata, bmc, disks, megaraid, nvme, scsi, ses, smartarray, smbios::Smbios};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -51,6 +51,11 @@ pub fn fuzz_scsi(answer: &[u8]) {
 /// Reads the bytes as the pages of an enclosure; the first three say how long each of the first three pages is.
 pub fn fuzz_ses(answer: &[u8]) {
     ses::fuzz(answer);
+}
+
+/// Reads the bytes as all that a Smart Array controller tells.
+pub fn fuzz_smartarray(answer: &[u8]) {
+    smartarray::fuzz(answer);
 }
 
 /// Takes an entry of udev's database apart.

@@ -33,6 +33,7 @@ pub mod report;
 mod root;
 mod scsi;
 mod ses;
+mod smartarray;
 pub mod smbios;
 #[cfg(test)]
 mod testing;

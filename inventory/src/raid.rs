@@ -167,7 +167,7 @@ pub struct RaidDrive {
     /// Other errors that the controller counted: of the link, of commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_errors: Option<u64>,
-    /// Times it predicted its failure.
+    /// Times it predicted its failure; 1 where the controller only says that it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_failures: Option<u64>,
     /// Temperature, °C.

@@ -1,6 +1,6 @@
 //! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
 
-use super::MegaRaid;
+use super::{MegaRaid, SmartArray};
 use kernel::{
     commands::{self, Direction, NvmeAdmin, ScsiReply},
     megaraid,
@@ -21,6 +21,8 @@ const FIRST_PAGE_BYTES: u16 = 252;
 const PAGE_HEADER_BYTES: u16 = 4;
 /// Grown defects, in the format that all disks have: bytes from the index.
 const GROWN_DEFECTS: u8 = 1 << 3 | 4;
+/// A thousand drives, in the extended form.
+const MAX_REPORT_BYTES: u16 = 8 + 24 * 1024;
 const MAX_CONFIGURATION_BYTES: usize = 64 << 10;
 const ATA_SECTOR_BYTES: usize = 512;
 const ATA_IDENTIFY_DEVICE: u8 = 0xec;
@@ -45,6 +47,9 @@ fn is_read_only(command: &[u8]) -> bool {
     match command {
         // INQUIRY, RECEIVE DIAGNOSTIC RESULTS, READ DEFECT DATA (10) and (12).
         [0x12 | 0x1c | 0x37 | 0xb7, ..] => true,
+        // Smart Array's REPORT LOGICAL and PHYSICAL LUNS, and what BMIC READ asks for.
+        [0xc2 | 0xc3, ..] => true,
+        [0x26, _, _, _, _, _, bmic, ..] => matches!(*bmic, 0x10 | 0x11 | 0x12 | 0x15 | 0x66),
         // LOG SENSE, unless parameters are to be saved.
         [0x4d, flags, ..] => *flags == 0,
         // ATA PASS-THROUGH (16), by its ATA command.
@@ -124,6 +129,32 @@ pub(super) fn megaraid(node: &File, host: u16, ask: MegaRaid) -> io::Result<Vec<
         Some(all) if ask == MegaRaid::Configuration && all > len => direct(all.min(MAX_CONFIGURATION_BYTES)),
         _ => Ok(data),
     }
+}
+
+/// A question to a Smart Array controller (drivers/scsi/hpsa_cmd.h): what it has of the answer, which may be shorter than the
+/// room for it.
+pub(super) fn smart_array(controller: &Target, ask: SmartArray) -> io::Result<Vec<u8>> {
+    let bmic = |command: u8, volume: u8, drive: u16, len: u16| {
+        let ([low, above], [high, below]) = (drive.to_le_bytes(), len.to_be_bytes());
+        (vec![0x26, volume, low, 0, 0, 0, command, high, below, above], len)
+    };
+    let report = |command: u8, form: u8| {
+        let [high, low] = MAX_REPORT_BYTES.to_be_bytes();
+        (vec![command, form, 0, 0, 0, 0, 0, 0, high, low, 0, 0], MAX_REPORT_BYTES)
+    };
+    let (command, len) = match ask {
+        SmartArray::Controller => bmic(0x11, 0, 0, 512),
+        SmartArray::Subsystem => bmic(0x66, 0, 0, 512),
+        SmartArray::Drives => report(0xc3, 2),
+        SmartArray::Drive(number) => bmic(0x15, 0, number, 2560),
+        SmartArray::Volumes => report(0xc2, 0),
+        SmartArray::Volume(number) => bmic(0x10, number, 0, 512),
+        SmartArray::VolumeStatus(number) => bmic(0x12, number, 0, 1024),
+    };
+    let mut data = vec![0; usize::from(len)];
+    let reply = scsi(controller, &command, &mut data)?;
+    data.truncate(reply.len);
+    Ok(data)
 }
 
 /// Identify, of the controller itself (NVMe base 2.0 5.17).
@@ -273,6 +304,12 @@ mod tests {
         assert!(
             is_read_only(&[0x4d, 0, 0x4d, 0, 0, 0, 0, 0, 252, 0])
                 && !is_read_only(&[0x4d, 1, 0x4d, 0, 0, 0, 0, 0, 252, 0])
+        );
+        // BMIC READ of a controller's identity; WRITE, FLUSH CACHE, READ of diagnostics.
+        assert!(is_read_only(&[0x26, 0, 0, 0, 0, 0, 0x11, 2, 0, 0]));
+        assert!(
+            !is_read_only(&[0x27, 0, 0, 0, 0, 0, 0xc2, 0, 4, 0])
+                && !is_read_only(&[0x26, 0, 0, 0, 0, 0, 0xf5, 0, 4, 0])
         );
         // FORMAT UNIT, MODE SELECT (10), WRITE (10), SANITIZE, SEND DIAGNOSTIC, LOG SELECT, START STOP UNIT.
         for code in [0x04, 0x55, 0x2a, 0x48, 0x1d, 0x4c, 0x1b] {

@@ -29,15 +29,14 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::ScsiPage { disk, page } => commands::page(&target(disk)?, *page),
         Question::ScsiLog { disk, page } => commands::log(&target(disk)?, *page),
         Question::ScsiDefects { disk } => commands::defects(&target(disk)?),
-        Question::EnclosurePage { node, page } => {
-            commands::diagnostic(&Target::Disk(ManuallyDrop::new(open_controller(node)?)), *page)
-        }
+        Question::EnclosurePage { node, page } => commands::diagnostic(&generic(node)?, *page),
         Question::AtaIdentify { disk } => commands::ata_identify(&target(disk)?),
         Question::AtaSmartData { disk } => commands::ata_smart_data(&target(disk)?),
         Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&target(disk)?),
         Question::NvmeController { controller } => commands::nvme_controller(&open_controller(controller)?),
         Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
         Question::MegaRaid { host, ask } => commands::megaraid(&kernel::megaraid::open()?, *host, *ask),
+        Question::SmartArray { node, ask } => commands::smart_array(&generic(node)?, *ask),
         Question::Ipmi { netfn, command, data } => kernel::ipmi::ipmi(&open_ipmi()?, *netfn, *command, data),
         Question::Driver { interface } => kernel::ethtool::driver(interface),
         Question::FeatureNames { interface } => kernel::ethtool::feature_names(interface),
@@ -76,6 +75,11 @@ fn target(name: &str) -> io::Result<Target> {
         Some((host, drive)) => Target::MegaRaid { node: kernel::megaraid::open()?, host, drive },
         None => Target::Disk(open_disk(name)?),
     })
+}
+
+/// What only a generic SCSI node leads to.
+fn generic(node: &str) -> io::Result<Target> {
+    Ok(Target::Disk(ManuallyDrop::new(open_controller(node)?)))
 }
 
 /// Opens without waiting for a medium or for locks. It stays open until the process that asks ends: closing a disk may wait

@@ -11,5 +11,5 @@ mod question;
 mod table;
 
 pub(crate) use patience::Patience;
-pub(crate) use question::{MegaRaid, Question, drive_behind};
+pub(crate) use question::{MegaRaid, Question, SmartArray, drive_behind};
 pub(crate) use table::{Table, messages};

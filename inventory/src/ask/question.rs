@@ -52,6 +52,39 @@ impl MegaRaid {
     }
 }
 
+/// What a Smart Array controller is asked. Drives and volumes go by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum SmartArray {
+    /// BMIC IDENTIFY CONTROLLER: 512 bytes.
+    Controller,
+    /// BMIC SENSE SUBSYSTEM INFORMATION: 512 bytes.
+    Subsystem,
+    /// CISS REPORT PHYSICAL LUNS, extended.
+    Drives,
+    /// BMIC IDENTIFY PHYSICAL DEVICE: 2560 bytes.
+    Drive(u16),
+    /// CISS REPORT LOGICAL LUNS.
+    Volumes,
+    /// BMIC IDENTIFY LOGICAL DRIVE: 512 bytes.
+    Volume(u8),
+    /// BMIC SENSE LOGICAL DRIVE STATUS: 1024 bytes.
+    VolumeStatus(u8),
+}
+
+impl SmartArray {
+    fn name(self) -> String {
+        match self {
+            Self::Controller => "controller".to_owned(),
+            Self::Subsystem => "subsystem".to_owned(),
+            Self::Drives => "drives".to_owned(),
+            Self::Drive(number) => format!("drive-{number}"),
+            Self::Volumes => "volumes".to_owned(),
+            Self::Volume(number) => format!("volume-{number}"),
+            Self::VolumeStatus(number) => format!("volume-status-{number}"),
+        }
+    }
+}
+
 /// A question to the kernel or to a device. Disks and interfaces go by their kernel names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Question {
@@ -83,6 +116,8 @@ pub(crate) enum Question {
     NvmeHealth { controller: String },
     /// A question to the firmware of the MegaRAID controller that is this SCSI host.
     MegaRaid { host: u16, ask: MegaRaid },
+    /// A question to a Smart Array controller, by its generic SCSI node such as `sg0`.
+    SmartArray { node: String, ask: SmartArray },
     /// A request to the management controller, on its system interface, LUN 0: the reply from its completion code on.
     Ipmi { netfn: u8, command: u8, data: Vec<u8> },
     /// `struct ethtool_drvinfo`, 196 bytes.
@@ -121,6 +156,7 @@ impl Question {
             Self::NvmeController { controller } => disk(controller, "nvme-identify-controller"),
             Self::NvmeHealth { controller } => disk(controller, "nvme-health"),
             Self::MegaRaid { host, ask } => disk(&format!("{MEGARAID}{host}"), &format!("megaraid-{}", ask.name())),
+            Self::SmartArray { node, ask } => disk(node, &format!("smartarray-{}", ask.name())),
             Self::Ipmi { netfn, command, data } => {
                 let data: String = data.iter().map(|byte| format!("-{byte:02x}")).collect();
                 format!("/landfall/ipmi/{netfn:02x}-{command:02x}{data}")
@@ -152,7 +188,7 @@ impl Question {
             | Self::AtaIdentify { disk }
             | Self::AtaSmartData { disk }
             | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
-            Self::EnclosurePage { node, .. } => Some(node.clone()),
+            Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
             Self::Ipmi { .. } => None,

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::{
     Root,
-    ask::{MegaRaid, Question, drive_behind},
+    ask::{MegaRaid, Question, SmartArray, drive_behind},
     ata, megaraid,
-    raid::{Raid, RaidController, RaidDrive},
+    raid::{Raid, RaidController, RaidDrive, RaidVolume},
+    smartarray,
 };
 use kernel::{bytes::be16, order};
 use std::collections::BTreeMap;
@@ -16,6 +17,11 @@ use std::collections::BTreeMap;
 /// Channel of a MegaRAID host from which on its targets are volumes, and how many of them a channel has.
 const VOLUME_CHANNEL: u32 = 2;
 const CHANNEL_TARGETS: u32 = 128;
+/// Channel of a Smart Array host whose LUNs are volumes.
+const SMART_ARRAY_CHANNEL: u32 = 1;
+const SCSI_DEVICES: &str = "/sys/bus/scsi/devices";
+/// The SCSI device type of an array controller.
+const CONTROLLER_TYPE: &str = "12";
 /// Unit serial number and block device characteristics (SPC-5 7.7.17, SBC-4 6.6.2).
 const SERIAL_PAGE: u8 = 0x80;
 const MEDIUM_PAGE: u8 = 0xb1;
@@ -23,12 +29,59 @@ const MEDIUM_PAGE: u8 = 0xb1;
 /// All that RAID controllers tell. Drives and volumes come by number.
 pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> Raid {
     let mut raid = Raid::default();
-    for adapter in adapters.iter().filter(|adapter| adapter.driver.as_deref() == Some("megaraid_sas")) {
-        for host in adapter.hosts.iter().filter_map(|host| u16::try_from(*host).ok()) {
-            megaraid_host(root, adapter, host, disks, &mut raid);
+    for adapter in adapters {
+        for host in &adapter.hosts {
+            match adapter.driver.as_deref() {
+                Some("megaraid_sas") => {
+                    let host = u16::try_from(*host).ok();
+                    host.into_iter().for_each(|host| megaraid_host(root, adapter, host, disks, &mut raid));
+                }
+                Some("hpsa" | "smartpqi") => smart_array_host(root, adapter, *host, disks, &mut raid),
+                _ => {}
+            }
         }
     }
     raid
+}
+
+/// Through the generic SCSI node of the controller itself, which is one of its host's devices.
+fn smart_array_host(root: &Root, adapter: &StorageAdapter, host: u32, disks: &[Disk], raid: &mut Raid) {
+    let own = |name: &String| {
+        name.split_once(':').is_some_and(|(number, _)| number == host.to_string())
+            && root.attribute(format!("{SCSI_DEVICES}/{name}/type")).as_deref() == Some(CONTROLLER_TYPE)
+    };
+    for name in root.list(SCSI_DEVICES).into_iter().filter(own) {
+        let node = root.list(format!("{SCSI_DEVICES}/{name}/scsi_generic")).into_iter().next().unwrap_or_default();
+        let ask = |asked: Vec<SmartArray>| {
+            let question = |ask| Question::SmartArray { node: node.clone(), ask };
+            answers(root, &asked.into_iter().map(question).collect::<Vec<_>>())
+                .into_iter()
+                .map(Option::unwrap_or_default)
+        };
+        let mut first =
+            ask(vec![SmartArray::Controller, SmartArray::Subsystem, SmartArray::Drives, SmartArray::Volumes]);
+        let mut next = || first.next().unwrap_or_default();
+        let (info, subsystem, drives, volumes) = (next(), next(), next(), next());
+        let Some(controller) = smartarray::controller(&info, &subsystem) else { continue };
+        let address = || adapter.address.clone();
+        raid.controllers.push(RaidController { address: address(), driver: adapter.driver.clone(), ..controller });
+        let mut drives = smartarray::drives(&drives);
+        order::sort(&mut drives);
+        let infos = ask(drives.iter().map(|number| SmartArray::Drive(*number)).collect());
+        let found = drives.into_iter().zip(infos).filter_map(|(number, info)| smartarray::drive(&info, number));
+        raid.drives.extend(found.map(|drive| RaidDrive { controller: address(), ..drive }));
+        let mut volumes = smartarray::volumes(&volumes);
+        order::sort(&mut volumes);
+        let asked = volumes.iter().flat_map(|number| [SmartArray::Volume(*number), SmartArray::VolumeStatus(*number)]);
+        let mut infos = ask(asked.collect());
+        for number in volumes {
+            let (info, status) = (infos.next().unwrap_or_default(), infos.next().unwrap_or_default());
+            let hctl = format!("{host}:{SMART_ARRAY_CHANNEL}:0:{number}");
+            let shown = disks.iter().find(|disk| disk.hctl.as_ref() == Some(&hctl)).map(|disk| disk.name.clone());
+            let volume = smartarray::volume(&info, &status, number);
+            raid.volumes.extend(volume.map(|volume| RaidVolume { controller: address(), disk: shown, ..volume }));
+        }
+    }
 }
 
 fn megaraid_host(root: &Root, adapter: &StorageAdapter, host: u16, disks: &[Disk], raid: &mut Raid) {
@@ -220,6 +273,31 @@ mod tests {
             [(8, Some("W123"), Some(7200), None), (10, Some("ABCD"), Some(0), Some("sdb")), (300, None, None, None)];
         assert_eq!(short, expected);
         assert_eq!(found.raid_drives[0].scsi_log.as_ref().unwrap().non_medium_errors, Some(7));
+    }
+
+    #[test]
+    fn smart_arrays_are_asked_through_their_own_node() {
+        let tree = Tree::new(&[]);
+        let host = "sys/devices/pci0000:00/0000:5c:00.0/host3";
+        tree.add(&format!("{host}/scsi_host/host3/proc_name"), "smartpqi\n");
+        tree.link("sys/class/scsi_host/host3", &format!("../../../{host}/scsi_host/host3"));
+        tree.add("sys/bus/scsi/devices/3:2:0:0/type", "12\n").dir("sys/bus/scsi/devices/3:2:0:0/scsi_generic/sg2");
+        tree.add("sys/bus/scsi/devices/30:0:0:0/type", "12\n").dir("sys/bus/scsi/devices/30:0:0:0/scsi_generic/sg9");
+        tree.add(&format!("{host}/target/3:1:0:0/scsi_device/3:1:0:0/type"), "0\n");
+        tree.add(&format!("{host}/target/3:1:0:0/block/sda/size"), "2000\n");
+        tree.link(&format!("{host}/target/3:1:0:0/block/sda/device"), "../..");
+        tree.link("sys/block/sda", &format!("../../{host}/target/3:1:0:0/block/sda"));
+        let names = ["controller", "subsystem", "drives", "drive-3", "volumes", "volume-0", "volume-status-0"];
+        for (name, bytes) in names.iter().zip(crate::smartarray::tests::answers()) {
+            tree.add(&format!("landfall/disks/sg2/smartarray-{name}"), bytes);
+        }
+        let found = storage(&tree.root());
+        assert_eq!(found.raid_controllers[0].serial.as_deref(), Some("PEYHC0DRHBV4KH"));
+        assert_eq!(found.raid_controllers[0].address.as_deref(), Some("0000:5c:00.0"));
+        let (volume, drive) = (&found.raid_volumes[0], &found.raid_drives[0]);
+        assert_eq!((volume.disk.as_deref(), volume.state.as_deref()), (Some("sda"), Some("degraded")));
+        assert_eq!((drive.bay.as_deref(), drive.serial.as_deref()), (Some("1I:1:4"), Some("WFK0ABCD")));
+        assert_eq!((found.raid_drives.len(), found.raid_volumes.len()), (1, 1));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct Storage {
     /// SCSI, SAS, SATA, RAID and Fibre Channel adapters, by PCI address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<StorageAdapter>,
-    /// RAID controllers that answered, by PCI address: MegaRAID and PERC.
+    /// RAID controllers that answered, by PCI address: MegaRAID, PERC and Smart Array.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raid_controllers: Vec<RaidController>,
     /// Their volumes, by number.

@@ -147,7 +147,7 @@ pub(super) fn phys(root: &Root) -> Vec<SasPhy> {
         let speed = |file: &str| text(file).and_then(|text| mbps(&text));
         let phy = SasPhy {
             speed_mbps: speed("negotiated_linkrate"),
-            max_speed_mbps: speed("maximum_linkrate_hw").min(speed("maximum_linkrate")),
+            max_speed_mbps: ["maximum_linkrate_hw", "maximum_linkrate"].into_iter().filter_map(speed).min(),
             device_type: text("device_type").filter(|kind| kind != "none" && !kind.is_empty()),
             invalid_dwords,
             disparity_errors,
@@ -166,7 +166,8 @@ pub(super) fn phys(root: &Root) -> Vec<SasPhy> {
 /// Of `12.0 Gbit`; other texts say why there is none.
 fn mbps(text: &str) -> Option<u32> {
     let (whole, tenth) = text.strip_suffix(" Gbit")?.split_once('.')?;
-    Some(whole.parse::<u32>().ok()?.checked_mul(1000)? + tenth.parse::<u32>().ok().filter(|tenth| *tenth < 10)? * 100)
+    let tenth: u32 = tenth.parse().ok().filter(|tenth| *tenth < 10)?;
+    whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(tenth * 100)
 }
 
 #[cfg(test)]
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn speeds() {
         assert_eq!(["1.5 Gbit", "12.0 Gbit", "22.5 Gbit"].map(mbps), [Some(1500), Some(12_000), Some(22_500)]);
-        assert_eq!(["Unknown", "Phy disabled", "", "99999999.0 Gbit"].map(mbps), [None; 4]);
+        assert_eq!(["Unknown", "Phy disabled", "", "4294967.9 Gbit"].map(mbps), [None; 4]);
     }
 
     #[test]

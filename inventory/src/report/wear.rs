@@ -247,4 +247,62 @@ mod tests {
         let notes = vec!["disk sdb: SMART is disabled".to_owned()];
         assert_eq!(lines(&storage), (expected.map(str::to_owned).into(), notes));
     }
+
+    #[test]
+    fn what_is_behind_controllers_and_in_enclosures() {
+        let storage: Storage = serde_json::from_value(json!({
+            "raid_controllers": [
+                {"address": "0000:03:00.0", "memory_uncorrected_errors": 1,
+                 "battery": {"is_healthy": false, "conditions": ["missing"]}},
+                {"address": "0000:04:00.0", "memory_uncorrected_errors": 0, "battery": {"is_healthy": true}},
+            ],
+            "raid_volumes": [
+                {"controller": "0000:03:00.0", "number": 0, "state": "optimal"},
+                {"controller": "0000:03:00.0", "number": 1, "state": "degraded"},
+            ],
+            "raid_drives": [
+                {"controller": "0000:03:00.0", "bay": "32:0", "number": 8, "state": "online", "media_errors": 0},
+                {"controller": "0000:03:00.0", "bay": "32:1", "number": 9, "state": "failed", "media_errors": 2,
+                 "predicted_failures": 1, "scsi_log": {"is_failing": true, "grown_defects": 5, "read_uncorrected_errors": 1}},
+            ],
+            "disks": [{"name": "sda", "scsi_log": {
+                "temperature_celsius": 66, "reference_temperature_celsius": 65, "last_self_test": "failed", "used_percent": 100,
+                "phys": [{"port": 1, "id": 0, "invalid_dwords": 2, "disparity_errors": 2, "sync_losses": 1, "reset_problems": 0}],
+            }}],
+            "sas_phys": [{"name": "phy-0:0", "invalid_dwords": 0}, {"name": "phy-0:1", "reset_problems": 1}],
+            "enclosure_bays": [
+                {"enclosure": "1:0:8:0", "number": 0, "state": "ok", "is_faulty": false},
+                {"enclosure": "1:0:8:0", "number": 1, "state": "not installed", "is_faulty": true},
+            ],
+            "enclosure_parts": [
+                {"enclosure": "1:0:8:0", "type": "fan", "number": 0, "state": "critical", "is_failing": true},
+            ],
+        }))
+        .unwrap();
+        let mut found = Findings::default();
+        findings(&storage, &mut found);
+        let expected = [
+            "disk sda: 66 °C, critical is 65 °C",
+            "disk sda: the last self-test failed",
+            "disk sda: 100 % of its endurance is used",
+            "RAID controller 0000:03:00.0: its battery cannot keep the cache: missing",
+            "RAID controller 0000:03:00.0: 1 error of its memory that could not be corrected",
+            "RAID volume 0000:03:00.0 1: the volume is degraded, not optimal",
+            "RAID drive 0000:03:00.0 32:1: the drive is failed",
+            "RAID drive 0000:03:00.0 32:1: the controller predicts its failure",
+            "RAID drive 0000:03:00.0 32:1: 2 media errors",
+            "RAID drive 0000:03:00.0 32:1: the disk predicts its failure",
+            "RAID drive 0000:03:00.0 32:1: 1 read that could not be corrected",
+            "bay 1:0:8:0 1: the enclosure shows a fault",
+            "enclosure 1:0:8:0 fan 0: the state is critical",
+            "enclosure 1:0:8:0 fan 0: its failure is predicted",
+        ];
+        assert_eq!(found.warnings.lines(), expected);
+        let notes = [
+            "disk sda: 3 link errors on SAS phy 0",
+            "RAID drive 0000:03:00.0 32:1: 5 grown defects",
+            "SAS link phy-0:1: 1 link error",
+        ];
+        assert_eq!(found.notes.lines(), notes);
+    }
 }

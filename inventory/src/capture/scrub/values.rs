@@ -1,7 +1,7 @@
 //! What must be removed, from the files known to contain it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
-use crate::{identity::SHARED_SERIALS, scsi, ses, smbios::Smbios};
+use crate::{identity::SHARED_SERIALS, scsi, ses, smartarray, smbios::Smbios};
 use kernel::order::Gather;
 use kernel::{bytes::le64, hex, record::Kind};
 use std::{
@@ -219,6 +219,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
         "vpd_pg83" | "scsi-page-83" => of_page_83(bytes.get(4..).unwrap_or_default()),
         "scsi-log-18" => scsi::addresses(bytes),
         "enclosure-page-01" | "enclosure-page-0a" => ses::secrets(bytes),
+        _ if name.starts_with("smartarray-") => smartarray::secrets(&name, bytes),
         _ if name.starts_with("megaraid-") => of_megaraid(&name, bytes),
         // Get LAN Configuration Parameters, MAC address (IPMI 2.0, 23.2): behind completion code and revision.
         _ if in_ipmi && name.starts_with("0c-02-") && name.get(8..).is_some_and(|rest| rest.starts_with("-05")) => {
