@@ -1,6 +1,6 @@
 //! Questions to the running system: interfaces of the tests' own as `ethtool` sees them, and devices that can't answer.
 
-use super::Question;
+use super::{MegaRaid, Question, SmartArray};
 use crate::{Root, ethtool};
 use kernel::order::Gather;
 use nix::sched::{CloneFlags, unshare};
@@ -113,10 +113,15 @@ fn links_and_permanent_addresses() {
 #[test]
 fn what_is_no_such_device_refuses() {
     let root = Root::open("/").unwrap();
-    for disk in ["loop0", "zram0", "no-such-disk", "null", "../sda", ""] {
+    for disk in ["loop0", "zram0", "no-such-disk", "null", "../sda", "megaraid9999.1", ""] {
         let disk = || disk.to_owned();
         for question in [
             Question::ScsiPage { disk: disk(), page: 0x83 },
+            Question::ScsiLog { disk: disk(), page: 0 },
+            Question::ScsiDefects { disk: disk() },
+            Question::EnclosurePage { node: disk(), page: 1 },
+            Question::SmartArray { node: disk(), ask: SmartArray::Controller },
+            Question::MegaRaid { host: 9999, ask: MegaRaid::Controller },
             Question::AtaIdentify { disk: disk() },
             Question::AtaSmartData { disk: disk() },
             Question::AtaSmartThresholds { disk: disk() },

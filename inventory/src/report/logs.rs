@@ -56,7 +56,7 @@ mod tests {
             is_failing: Some(false),
             temperature_celsius: Some(30),
             write_uncorrected_errors: Some(4),
-            grown_defects: Some(2),
+            grown_defects: Some(4),
             ..ScsiLog::default()
         };
         assert_eq!(found, [Some(expected), None, None]);

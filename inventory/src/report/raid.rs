@@ -114,9 +114,11 @@ fn megaraid_host(root: &Root, adapter: &StorageAdapter, host: u16, disks: &[Disk
         let Some(drive) = info.and_then(|info| megaraid::drive(&info, number)) else { continue };
         bays.extend(drive.bay.clone().map(|bay| (number, bay)));
         let number = u32::from(number);
-        let shown = disk(number / CHANNEL_TARGETS, number % CHANNEL_TARGETS).map(|disk| disk.name.clone());
-        // The firmware takes commands for the first 256 only.
-        let name = u8::try_from(number).ok().map(|number| drive_behind(host, number));
+        // Neither the kernel's addresses nor commands to drives have room for more.
+        let place = u8::try_from(number).ok();
+        let shown = place.and_then(|_| disk(number / CHANNEL_TARGETS, number % CHANNEL_TARGETS));
+        let shown = shown.map(|disk| disk.name.clone());
+        let name = place.map(|number| drive_behind(host, number));
         found.push((name, RaidDrive { controller: adapter.address.clone(), disk: shown, ..drive }));
     }
     identify(root, &mut found);
