@@ -91,6 +91,22 @@ pub fn local(unix_seconds: i64) -> Option<Local> {
     })
 }
 
+/// A moment in UTC, as RFC 3339 has it: `2026-01-02T03:04:05Z`. Pure.
+pub fn utc_text(unix_seconds: i64) -> String {
+    let (days, second) = (unix_seconds.div_euclid(86_400), unix_seconds.rem_euclid(86_400));
+    // Years of March to February, in cycles of 400 years, which have 146097 days.
+    let days = days.saturating_add(719_468);
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = cycle * 400 + year + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// When the wall clock shows `local`; days beyond the month's end are those of the next, as mktime has it.
 pub fn unix_seconds(local: &Local) -> Option<i64> {
     let mut tm = MaybeUninit::<libc::tm>::zeroed();
@@ -109,4 +125,25 @@ pub fn unix_seconds(local: &Local) -> Option<i64> {
     };
     // It sets the day of the week unless it fails.
     (weekday >= 0).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_in_utc() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc_text(seconds), text);
+        }
+        utc_text(i64::MAX);
+        utc_text(i64::MIN);
+    }
 }

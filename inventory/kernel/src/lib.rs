@@ -38,6 +38,7 @@ pub mod rtnetlink;
 pub mod socket;
 pub mod supervise;
 pub mod terminal;
+pub mod tpm;
 pub mod udev;
 pub mod units;
 mod wrap;
