@@ -8,12 +8,14 @@ mod memory;
 mod platform;
 mod processor;
 mod structure;
+mod supply;
 
 pub use expansion::{OnboardDevice, Slot};
 pub use memory::{MemoryArray, MemoryDevice};
 pub use platform::{Baseboard, Bios, BootStatus, Chassis, IpmiDevice, System, Tpm};
 pub use processor::{Cache, Processor};
 pub use structure::Version;
+pub use supply::{FirmwareComponent, HostInterface, Supply};
 
 use crate::Root;
 use serde::{Deserialize, Serialize};
@@ -74,6 +76,12 @@ pub struct Facts {
     pub onboard_devices: Vec<OnboardDevice>,
     /// Trusted platform modules.
     pub tpms: Vec<Tpm>,
+    /// Power supplies.
+    pub supplies: Vec<Supply>,
+    /// Interfaces of the host to management controllers.
+    pub host_interfaces: Vec<HostInterface>,
+    /// Pieces of firmware.
+    pub firmware_components: Vec<FirmwareComponent>,
 }
 
 impl Smbios {
@@ -143,6 +151,9 @@ impl Smbios {
             ipmi_devices: self.ipmi_devices(),
             onboard_devices: self.onboard_devices(),
             tpms: self.tpms(),
+            supplies: self.supplies(),
+            host_interfaces: self.host_interfaces(),
+            firmware_components: self.firmware_components(),
         }
     }
 
@@ -214,6 +225,21 @@ impl Smbios {
 
     /// Trusted platform modules (type 43).
     pub fn tpms(&self) -> Vec<Tpm> {
+        self.all()
+    }
+
+    /// Power supplies (type 39).
+    pub fn supplies(&self) -> Vec<Supply> {
+        self.all()
+    }
+
+    /// Interfaces of the host to management controllers (type 42).
+    pub fn host_interfaces(&self) -> Vec<HostInterface> {
+        self.all()
+    }
+
+    /// Pieces of firmware (type 45).
+    pub fn firmware_components(&self) -> Vec<FirmwareComponent> {
         self.all()
     }
 

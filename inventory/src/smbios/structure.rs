@@ -151,6 +151,16 @@ impl<'a> Structure<'a> {
         name(self.byte(at)?, names)
     }
 
+    /// So many bytes from `at` on.
+    pub(super) fn part(&self, at: usize, len: usize) -> Option<&'a [u8]> {
+        self.formatted.get(at..)?.get(..len)
+    }
+
+    /// What a value that was taken out of others is called.
+    pub(super) fn name_of(&self, value: u8, names: &Names) -> Option<String> {
+        name(value, names)
+    }
+
     /// What the value in these bits of the byte at `at` is called.
     pub(super) fn name_of_bits(&self, at: usize, bits: Range<u8>, names: &Names) -> Option<String> {
         name(self.byte(at)? << (8 - bits.end) >> (8 - bits.end + bits.start), names)

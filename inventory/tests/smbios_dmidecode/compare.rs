@@ -459,6 +459,130 @@ impl Compare<'_> {
         self.number("Interrupt Number", *interrupt, "", &[]);
     }
 
+    pub(crate) fn supply(&self, fact: &Supply) {
+        let Supply {
+            handle: _,
+            group,
+            location,
+            name,
+            manufacturer,
+            serial_number,
+            asset_tag,
+            part_number,
+            revision,
+            capacity_watts,
+            is_present,
+            is_unplugged,
+            is_hot_replaceable,
+            status,
+            supply_type,
+            range_switching,
+        } = fact;
+        self.number("Power Unit Group", *group, "", &[]);
+        self.text("Location", location);
+        self.text("Name", name);
+        self.text("Manufacturer", manufacturer);
+        self.text("Serial Number", serial_number);
+        self.text("Asset Tag", asset_tag);
+        self.text("Model Part Number", part_number);
+        self.text("Revision", revision);
+        self.number("Max Power Capacity", *capacity_watts, " W", &["Unknown"]);
+        let printed = self.printed("Status").and_then(|text| text.strip_prefix("Present, "));
+        assert_eq!(is_present.unwrap(), printed.is_some());
+        match (status.as_deref(), printed) {
+            (ours, Some(printed)) if printed != "<OUT OF SPEC>" => assert_eq!(ours.unwrap_or("Unknown"), printed),
+            (Some(ours), Some(_)) => assert!(ours.starts_with("0x"), "{ours}"),
+            _ => {}
+        }
+        self.name("Type", supply_type);
+        self.name("Input Voltage Range Switching", range_switching);
+        let yes = |yes: bool| Some(if yes { "Yes" } else { "No" }.to_owned());
+        self.is("Plugged", is_unplugged.and_then(|is| yes(!is)), &[]);
+        self.is("Hot Replaceable", is_hot_replaceable.and_then(yes), &[]);
+    }
+
+    /// dmidecode prints nothing of records that it does not understand.
+    pub(crate) fn host_interface(&self, fact: &HostInterface) {
+        let HostInterface {
+            handle: _,
+            interface_type,
+            device_type,
+            device_id,
+            // Of forms newer than dmidecode's.
+            mac_address: _,
+            service_uuid,
+            host_address_from,
+            host_address,
+            host_mask,
+            service_address_from,
+            service_address,
+            service_mask,
+            service_port,
+            service_vlan,
+            service_hostname,
+        } = fact;
+        self.name("Host Interface Type", interface_type);
+        self.is("Device Type", device_type.clone(), &["<OUT OF SPEC>", "OEM"]);
+        let usb =
+            device_id.as_ref().and_then(|id| id.split_once(':')).filter(|_| device_type.as_deref() == Some("USB"));
+        self.is("idVendor", usb.map(|(vendor, _)| format!("0x{vendor}")), &[]);
+        self.is("idProduct", usb.map(|(_, product)| format!("0x{product}")), &[]);
+        // Lines of a list behind the protocol's name.
+        let record = self.list("Protocol ID");
+        let has = |key: &str, ours: Option<String>| {
+            let line = record.iter().find_map(|line| line.strip_prefix(&format!("{key}: ")));
+            let line = line.filter(|line| *line != "Unknown");
+            assert_eq!(ours.as_deref(), line, "{:#06x} {key}: {record:?}", self.handle);
+        };
+        has("Service UUID", service_uuid.clone());
+        has("Host IP Assignment Type", host_address_from.clone());
+        let of_family = |key: &str, ours: &Option<String>| {
+            let family = if ours.as_ref().is_some_and(|address| address.contains(':')) { "IPv6" } else { "IPv4" };
+            has(&format!("{family} {key}"), ours.clone());
+        };
+        of_family("Address", host_address);
+        of_family("Mask", host_mask);
+        has("Redfish Service IP Discovery Type", service_address_from.clone());
+        of_family("Redfish Service Address", service_address);
+        of_family("Redfish Service Mask", service_mask);
+        has("Redfish Service Port", service_port.map(|port| port.to_string()));
+        has("Redfish Service Vlan", service_vlan.map(|vlan| vlan.to_string()));
+        has("Redfish Service Hostname", service_hostname.clone());
+    }
+
+    pub(crate) fn firmware_component(&self, fact: &FirmwareComponent) {
+        let FirmwareComponent {
+            handle: _,
+            component,
+            version,
+            firmware_id,
+            release_date,
+            manufacturer,
+            lowest_supported_version,
+            image_bytes,
+            is_updatable,
+            is_write_protected,
+            firmware_state,
+        } = fact;
+        self.text("Firmware Component Name", component);
+        // Of a real one dmidecode shows the line's end as dots.
+        let printed = self.printed("Firmware Version").filter(|text| text.ends_with(".."));
+        match (printed, version) {
+            (Some(printed), Some(version)) => assert_eq!(printed.trim_end_matches('.'), printable(version)),
+            _ => self.text("Firmware Version", version),
+        }
+        self.text("Firmware ID", firmware_id);
+        self.text("Release Date", release_date);
+        self.text("Manufacturer", manufacturer);
+        self.text("Lowest Supported Firmware Version", lowest_supported_version);
+        self.is("Image Size", image_bytes.map(size), &["Unknown", "None"]);
+        let yes = |name: &str, yes: bool| format!("{name}: {}", if yes { "Yes" } else { "No" });
+        let bits = is_updatable.zip(*is_write_protected);
+        let bits = bits.map(|(can, protected)| vec![yes("Updatable", can), yes("Write-Protect", protected)]);
+        self.all_of("Characteristics", bits);
+        self.name("State", firmware_state);
+    }
+
     pub(crate) fn onboard_device(&self, fact: &OnboardDevice) {
         let OnboardDevice { handle: _, designation, device_type, enabled, instance, bus_address } = fact;
         self.text("Reference Designation", designation);

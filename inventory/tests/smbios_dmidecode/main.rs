@@ -44,8 +44,11 @@ fn agrees(dump: &[u8]) -> Option<usize> {
     each!(17, &facts.memory_devices, memory_device);
     each!(32, facts.boot_status.iter(), boot_status);
     each!(38, &facts.ipmi_devices, ipmi_device);
+    each!(39, &facts.supplies, supply);
     each!(41, &facts.onboard_devices, onboard_device);
+    each!(42, &facts.host_interfaces, host_interface);
     each!(43, &facts.tpms, tpm);
+    each!(45, &facts.firmware_components, firmware_component);
     let strings = blocks.iter().filter(|((kind, _), _)| *kind == 11).flat_map(|(_, block)| {
         (1..).map_while(|n| Some(block.values.get(&format!("String {n}"))?.first().cloned().unwrap_or_default()))
     });
@@ -110,7 +113,7 @@ fn joined(head: Vec<u8>, table: &[u8]) -> Vec<u8> {
 const MAX_TABLE_BYTES: usize = 1 << 20;
 
 /// Kinds, and how long their structures are in one version of the format or another.
-const LENGTHS: [(u8, &[usize]); 13] = [
+const LENGTHS: [(u8, &[usize]); 15] = [
     (0, &[0x12, 0x13, 0x14, 0x18, 0x1a]),
     (1, &[0x08, 0x19, 0x1b]),
     (2, &[0x08, 0x09, 0x0f]),
@@ -122,8 +125,10 @@ const LENGTHS: [(u8, &[usize]); 13] = [
     (17, &[0x15, 0x1b, 0x1c, 0x22, 0x28, 0x54, 0x5c]),
     (32, &[0x0b, 0x14]),
     (38, &[0x10, 0x12]),
+    (39, &[0x10, 0x16]),
     (41, &[0x0b]),
     (43, &[0x1f]),
+    (45, &[0x18]),
 ];
 /// Of these only the first of a table counts.
 const ONLY_ONE: [u8; 3] = [0, 1, 32];
@@ -224,6 +229,16 @@ fn a_server_with_large_parts() {
     dump.fields(17, 0x5c, &fields, &[(0x10, "PROC 1 DIMM 1"), (0x17, "Hynix"), (0x18, "80AD"), (0x1a, "HMCG94")]);
     dump.fields(38, 0x12, &[(4, &[1, 0x20, 0x20, 0xff, 0xa3, 0x0c]), (0x10, &[0x40, 5])], &[]);
     dump.fields(38, 0x12, &[(4, &[4, 0x20, 0x20, 0xff, 0x42])], &[]);
+    let supply: [(usize, &[u8]); 2] = [(4, &[1]), (0x0c, &[0x40, 6, 0xa3, 0x11, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff])];
+    dump.fields(39, 0x16, &supply, &[(5, "Bay 1"), (6, "PS 1"), (7, "Acme"), (8, "PSU-SER"), (0x0a, "PN-1600")]);
+    // A USB network, and Redfish at 169.254.0.1, port 443.
+    let mut redfish = [&uuid[..], &[3, 1, 169, 254, 0, 2], &[0; 12], &[255, 255, 0, 0], &[0; 12]].concat();
+    redfish
+        .extend([&[1, 1, 169, 254, 0, 1][..], &[0; 12], &[255, 255, 0, 0], &[0; 12], &[0xbb, 1, 7, 0, 0, 0]].concat());
+    redfish.extend(b"\x03bmc");
+    let network = [&[0x40, 5, 2, 0x6b, 4, 0xb0, 0xff, 1, 4, 94][..], &redfish].concat();
+    dump.fields(42, 4 + network.len(), &[(4, &network)], &[]);
+    dump.fields(45, 0x18, &[(0x0c, &[0, 0, 0x10]), (0x14, &[1, 0, 4])], &[(4, "BMC"), (5, "1.2"), (0x0a, "Acme")]);
     dump.fields(41, 0x0b, &[(5, &[0x85, 1, 0, 0, 0x04, 1])], &[(4, "Embedded NIC 1")]);
     dump.fields(43, 0x1f, &[(4, b"IFX\0"), (8, &[2, 0, 0x55, 0, 7, 0])], &[(0x12, "TPM 2.0")]);
     let dump = dump.finish();
@@ -253,6 +268,12 @@ fn a_server_with_large_parts() {
     assert_eq!((device.volatile_bytes, device.non_volatile_bytes), (Some(256 << 30), Some(0)));
     let bases: Vec<_> = facts.ipmi_devices.iter().map(|ipmi| (ipmi.base_address, ipmi.i2c_address)).collect();
     assert_eq!(bases, [(Some(0xca2), Some(0x10)), (Some(0x21), Some(0x10))]);
+    let supply = &facts.supplies[0];
+    assert_eq!((supply.capacity_watts, supply.status.as_deref()), (Some(1600), Some("OK")));
+    let host = &facts.host_interfaces[0];
+    assert_eq!((host.service_address.as_deref(), host.service_port), (Some("169.254.0.1"), Some(443)));
+    assert_eq!((host.device_id.as_deref(), host.service_hostname.as_deref()), (Some("046b:ffb0"), Some("bmc")));
+    assert_eq!(facts.firmware_components[0].image_bytes, Some(1 << 20));
     assert_eq!(facts.onboard_devices[0].bus_address.as_deref(), Some("0000:04:00.1"));
     assert_eq!(facts.tpms[0].firmware_version.as_deref(), Some("7.85"));
 }
