@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, bmc, disks, megaraid, nvme, scsi, ses, smartarray, smbios::Smbios};
+use crate::{ata, bmc, disks, megaraid, nvme, scsi, ses, smartarray, smbios::Smbios, tpm};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -13,6 +13,11 @@ pub fn fuzz_smbios(table: &[u8]) {
 /// Asks a management controller whose replies are cut from the bytes for all that is asked of one.
 pub fn fuzz_ipmi(replies: &[u8]) {
     bmc::fuzz(replies);
+}
+
+/// Reads the bytes as all that a TPM tells, its certificates among it.
+pub fn fuzz_tpm(reply: &[u8]) {
+    tpm::fuzz(reply);
 }
 
 /// Reads the bytes as all that an NVMe controller tells.

@@ -5,6 +5,7 @@
 //! All files are read and all devices asked through a [`Root`], the running system or a captured machine. A fact that can't be
 //! read is left out, and the log says why; the same machine gives the same bytes.
 
+mod about;
 mod archive;
 mod arm;
 mod ask;
@@ -37,6 +38,7 @@ mod smartarray;
 pub mod smbios;
 #[cfg(test)]
 mod testing;
+mod tpm;
 mod vendor;
 
 pub use disks::disk_nodes;

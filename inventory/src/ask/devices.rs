@@ -1,11 +1,13 @@
 //! Answers of the running system. The only file that opens devices.
 
 use super::{
-    Question,
+    Question, allowed,
     commands::{self, Target},
+    controller,
     question::place_behind,
-    table,
+    table, tpm,
 };
+use kernel::tpm::{Device, exchange};
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
@@ -37,7 +39,22 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
         Question::MegaRaid { host, ask } => commands::megaraid(&kernel::megaraid::open()?, *host, *ask),
         Question::SmartArray { node, ask } => commands::smart_array(&generic(node)?, *ask),
-        Question::Ipmi { netfn, command, data } => kernel::ipmi::ipmi(&open_ipmi()?, *netfn, *command, data),
+        Question::Ipmi { netfn, command, data } => ipmi(&open_ipmi()?, *netfn, *command, data),
+        Question::SensorRecords => with_controller(|send| controller::sensor_records(send)),
+        Question::PartData { device } => with_controller(|send| controller::part(send, *device)),
+        Question::Events { count } => with_controller(|send| controller::events(send, *count)),
+        Question::TpmCapability { tpm: name, capability, property } => {
+            let mut device = open_tpm(name)?;
+            tpm::capability(&mut |command| exchange(&mut device, command), *capability, *property)
+        }
+        Question::TpmNv { tpm: name, index } => {
+            let mut device = open_tpm(name)?;
+            tpm::nv(&mut |command| exchange(&mut device, command), *index)
+        }
+        Question::TpmPublic { tpm: name, handle } => {
+            let mut device = open_tpm(name)?;
+            tpm::public(&mut |command| exchange(&mut device, command), *handle)
+        }
         Question::Driver { interface } => kernel::ethtool::driver(interface),
         Question::FeatureNames { interface } => kernel::ethtool::feature_names(interface),
         Question::Features { interface } => kernel::ethtool::features(interface),
@@ -107,6 +124,28 @@ fn open_ipmi() -> io::Result<File> {
         }
     }
     Err(first.unwrap_or_else(|| not("a management controller's node")))
+}
+
+/// Through the kernel's resource manager, so that no program waits for another; old kernels have only the TPM itself.
+fn open_tpm(name: &str) -> io::Result<Device> {
+    let number = name.strip_prefix("tpm").filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.ok_or_else(|| not("a TPM's name"))?;
+    let managed = open(&format!("/dev/tpmrm{number}"), true);
+    let file = managed.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => open(&format!("/dev/tpm{number}"), true),
+        _ => Err(error),
+    })?;
+    if file.metadata()?.file_type().is_char_device() { Ok(Device(file)) } else { Err(not("a character device")) }
+}
+
+fn with_controller(work: impl FnOnce(controller::Send<'_>) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
+    let node = open_ipmi()?;
+    work(&mut |netfn, command, data| ipmi(&node, netfn, command, data))
+}
+
+fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<u8>> {
+    allowed::ipmi(netfn, command, data)?;
+    kernel::ipmi::ipmi(node, netfn, command, data)
 }
 
 fn open(node: &str, write: bool) -> io::Result<File> {

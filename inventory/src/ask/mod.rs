@@ -1,14 +1,19 @@
 //! Facts that no file has: a kernel table, a page of a disk, a reply of the management controller. One question has one
 //! answer in bytes, which a capture stores as a file, so that a replay gives the same results.
 
+mod allowed;
 mod commands;
+mod controller;
 mod devices;
 mod letter;
 #[cfg(test)]
 mod live;
 mod patience;
 mod question;
+#[cfg(test)]
+mod swtpm;
 mod table;
+mod tpm;
 
 pub(crate) use patience::Patience;
 pub(crate) use question::{MegaRaid, Question, SmartArray, drive_behind};

@@ -120,6 +120,18 @@ pub(crate) enum Question {
     SmartArray { node: String, ask: SmartArray },
     /// A request to the management controller, on its system interface, LUN 0: the reply from its completion code on.
     Ipmi { netfn: u8, command: u8, data: Vec<u8> },
+    /// All sensor data records of the management controller, one behind the other.
+    SensorRecords,
+    /// The data of a part (FRU) that the management controller stores.
+    PartData { device: u8 },
+    /// The last entries of the management controller's event log, 16 bytes each, the oldest first.
+    Events { count: u8 },
+    /// A group of a TPM's capabilities from a property on: TPMS_CAPABILITY_DATA.
+    TpmCapability { tpm: String, capability: u32, property: u32 },
+    /// The contents of an index of a TPM's non-volatile memory, by the index's own empty password.
+    TpmNv { tpm: String, index: u32 },
+    /// The public area of a key in a TPM: TPMT_PUBLIC.
+    TpmPublic { tpm: String, handle: u32 },
     /// `struct ethtool_drvinfo`, 196 bytes.
     Driver { interface: String },
     /// Names of the offload features, 32 bytes each (`ETH_SS_FEATURES`).
@@ -161,6 +173,14 @@ impl Question {
                 let data: String = data.iter().map(|byte| format!("-{byte:02x}")).collect();
                 format!("/landfall/ipmi/{netfn:02x}-{command:02x}{data}")
             }
+            Self::SensorRecords => "/landfall/ipmi/sensor-records".to_owned(),
+            Self::PartData { device } => format!("/landfall/ipmi/part-{device:02x}"),
+            Self::Events { count } => format!("/landfall/ipmi/last-events-{count}"),
+            Self::TpmCapability { tpm, capability, property } => {
+                format!("/landfall/tpm/{}/capability-{capability:x}-{property:x}", flat(tpm))
+            }
+            Self::TpmNv { tpm, index } => format!("/landfall/tpm/{}/nv-{index:08x}", flat(tpm)),
+            Self::TpmPublic { tpm, handle } => format!("/landfall/tpm/{}/public-{handle:08x}", flat(tpm)),
             Self::Driver { interface } => port(interface, "driver"),
             Self::FeatureNames { interface } => port(interface, "feature-names"),
             Self::Features { interface } => port(interface, "features"),
@@ -191,7 +211,10 @@ impl Question {
             Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
-            Self::Ipmi { .. } => None,
+            Self::Ipmi { .. } | Self::SensorRecords | Self::PartData { .. } | Self::Events { .. } => None,
+            Self::TpmCapability { tpm, .. } | Self::TpmNv { tpm, .. } | Self::TpmPublic { tpm, .. } => {
+                Some(tpm.clone())
+            }
             // A driver may ask the card's firmware, which may hang as well.
             Self::Driver { interface }
             | Self::FeatureNames { interface }

@@ -13,6 +13,9 @@ const LAN_MEDIA: [u8; 2] = [4, 6];
 const IP_ADDRESS: u8 = 3;
 const IP_SOURCE: u8 = 4;
 const MAC_ADDRESS: u8 = 5;
+const SUBNET_MASK: u8 = 6;
+const GATEWAY: u8 = 12;
+const VLAN: u8 = 20;
 const IPV6_ENABLES: u8 = 51;
 const IPV6_STATUS: u8 = 55;
 const IPV6_STATIC: u8 = 56;
@@ -37,6 +40,10 @@ pub(crate) struct Channel {
     pub ipv4: Option<Ipv4Addr>,
     /// Where `ipv4` comes from: 1 static, 2 DHCP, 3 from firmware, 4 other.
     pub ipv4_source: Option<u8>,
+    pub ipv4_mask: Option<Ipv4Addr>,
+    pub ipv4_gateway: Option<Ipv4Addr>,
+    /// `None` without a VLAN, or if the controller does not say.
+    pub vlan: Option<u16>,
     pub ipv6: Option<Ipv6Addr>,
 }
 
@@ -48,7 +55,7 @@ pub(crate) fn addresses(controller: &mut impl Controller) -> Addresses {
         if !is_lan(controller, channel) {
             continue;
         }
-        found.ipv4 = found.ipv4.or_else(|| ipv4(controller, channel));
+        found.ipv4 = found.ipv4.or_else(|| ipv4(controller, channel, IP_ADDRESS));
         found.ipv6 = found.ipv6.or_else(|| ipv6(controller, channel));
         if found.ipv4.is_some() && found.ipv6.is_some() {
             break;
@@ -65,8 +72,11 @@ pub(crate) fn channels(controller: &mut impl Controller) -> Vec<Channel> {
             channels.push(Channel {
                 number,
                 mac: parameter(controller, number, MAC_ADDRESS, 0).and_then(|data| data.first_chunk().copied()),
-                ipv4: ipv4(controller, number),
+                ipv4: ipv4(controller, number, IP_ADDRESS),
                 ipv4_source: parameter(controller, number, IP_SOURCE, 0).and_then(|data| Some(data.first()? & 0xf)),
+                ipv4_mask: ipv4(controller, number, SUBNET_MASK),
+                ipv4_gateway: ipv4(controller, number, GATEWAY),
+                vlan: parameter(controller, number, VLAN, 0).and_then(|data| vlan(&data)),
                 ipv6: ipv6(controller, number),
             });
         }
@@ -79,8 +89,14 @@ fn is_lan(controller: &mut impl Controller, channel: u8) -> bool {
     reply.is_some_and(|reply| reply.get(1).is_some_and(|medium| LAN_MEDIA.contains(&(medium & 0x7f))))
 }
 
-fn ipv4(controller: &mut impl Controller, channel: u8) -> Option<Ipv4Addr> {
-    let data = parameter(controller, channel, IP_ADDRESS, 0)?;
+/// Its id, if it is in use.
+fn vlan(data: &[u8]) -> Option<u16> {
+    let vlan = kernel::bytes::le16(data, 0)?;
+    (vlan & 0x8000 != 0).then_some(vlan & 0xfff)
+}
+
+fn ipv4(controller: &mut impl Controller, channel: u8, which: u8) -> Option<Ipv4Addr> {
+    let data = parameter(controller, channel, which, 0)?;
     let address = Ipv4Addr::from(*data.first_chunk::<4>()?);
     (!address.is_unspecified()).then_some(address)
 }

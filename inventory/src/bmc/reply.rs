@@ -6,6 +6,21 @@ use uuid::{Uuid, Variant};
 const GET_DEVICE_ID: u8 = 0x01;
 const GET_DEVICE_GUID: u8 = 0x08;
 const GET_SYSTEM_GUID: u8 = 0x37;
+const GET_USER_ACCESS: u8 = 0x44;
+/// The current channel, and the first user.
+const THIS_CHANNEL: u8 = 0x0e;
+const FIRST_USER: u8 = 1;
+/// What a controller may have, from bit 0 on.
+const FUNCTIONS: [&str; 8] = [
+    "sensors",
+    "sensor record repository",
+    "event log",
+    "FRU data",
+    "event receiver",
+    "event generator",
+    "bridge",
+    "chassis control",
+];
 
 /// What a controller says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +34,27 @@ pub(crate) struct DeviceId {
     /// IANA private enterprise number.
     pub manufacturer: Option<u32>,
     pub product: u16,
+    /// What it has.
+    pub functions: Vec<String>,
+}
+
+/// How many users a controller has; it is not asked who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Users {
+    pub most: u8,
+    pub enabled: u8,
 }
 
 /// Get Device ID.
 pub(crate) fn device_id(controller: &mut impl Controller) -> Option<DeviceId> {
     parse_device_id(&controller.request(NETFN_APP, GET_DEVICE_ID, &[])?)
+}
+
+/// Get User Access (IPMI 2.0, 22.27), of a LAN channel; users are the same on all.
+pub(crate) fn users(controller: &mut impl Controller, channel: Option<u8>) -> Option<Users> {
+    let channel = channel.unwrap_or(THIS_CHANNEL);
+    let reply = controller.request(NETFN_APP, GET_USER_ACCESS, &[channel, FIRST_USER])?;
+    Some(Users { most: reply.first()? & 0x3f, enabled: reply.get(1)? & 0x3f })
 }
 
 /// The GUID of the system, else the controller's own.
@@ -33,7 +64,7 @@ pub(crate) fn guid(controller: &mut impl Controller) -> Option<String> {
 }
 
 fn parse_device_id(reply: &[u8]) -> Option<DeviceId> {
-    let ([_, _, major, minor, ipmi, _, m0, m1, m2, p0, p1], auxiliary) = reply.split_first_chunk::<11>()?;
+    let ([_, _, major, minor, ipmi, functions, m0, m1, m2, p0, p1], auxiliary) = reply.split_first_chunk::<11>()?;
     Some(DeviceId {
         // The minor version is BCD; bit 7 of the other says that the controller is being updated.
         firmware_version: format!("{}.{minor:02x}", major & 0x7f),
@@ -43,6 +74,12 @@ fn parse_device_id(reply: &[u8]) -> Option<DeviceId> {
         manufacturer: Some(u32::from_le_bytes([*m0, *m1, m2 & 0xf, 0]))
             .filter(|number| !matches!(number, 0 | 0xf_ffff)),
         product: u16::from_le_bytes([*p0, *p1]),
+        functions: FUNCTIONS
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| functions >> bit & 1 == 1)
+            .map(|(_, name)| (*name).to_owned())
+            .collect(),
     })
 }
 
@@ -73,6 +110,7 @@ mod tests {
         assert_eq!((found.firmware_version.as_str(), found.ipmi_version.as_str()), ("2.41", "2.0"));
         assert_eq!(found.auxiliary_firmware.as_deref(), Some("00282828"));
         assert_eq!((found.manufacturer, found.product), (Some(674), 0x100));
+        assert_eq!(found.functions.len(), 7);
         let short = parse_device_id(&reply[..11]).unwrap();
         assert_eq!((short.firmware_version.as_str(), short.auxiliary_firmware), ("2.41", None));
         assert_eq!(parse_device_id(&reply[..10]), None);

@@ -6,29 +6,30 @@ mod scrub;
 
 use kernel::record::Kind;
 
-use crate::{Root, archive, collect, identity, report};
+use crate::{Root, about, archive, collect, identity, report};
 use std::{
     collections::BTreeMap,
     io::{self, Write},
     path::PathBuf,
 };
 
-/// What a capture says of itself.
-const ABOUT: &str = "/landfall/capture.json";
-
 /// A machine's facts in the raw.
-pub struct Captured(BTreeMap<PathBuf, Kind>);
+pub struct Captured {
+    entries: BTreeMap<PathBuf, Kind>,
+    /// When it was taken, UTC.
+    date: Option<String>,
+}
 
 impl Captured {
     /// Reads all that the inventory, the report and the host's identity are made of.
     pub fn take(root: Root) -> Self {
+        let date = about::date(&root);
         let root = root.recording();
         collect(&root);
         report::collect(&root);
         identity::host_id(&root);
-        let mut entries = root.into_record().map(|record| record.into_entries()).unwrap_or_default();
-        about(&mut entries, false);
-        Self(entries)
+        let entries = root.into_record().map(|record| record.into_entries()).unwrap_or_default();
+        Self { entries, date }.with_about(false)
     }
 
     /// Puts other characters in place of serial numbers, asset tags, UUIDs, world-wide names and the device part of MAC
@@ -36,24 +37,27 @@ impl Captured {
     /// each capture. Host name, IP addresses, iSCSI names, file system labels and the kernel's command line stay, except
     /// for such values within them.
     pub fn scrub(self) -> Self {
-        let mut entries = scrub::scrub(self.0, uuid::Uuid::new_v4().as_bytes());
-        about(&mut entries, true);
-        Self(entries)
+        let entries = scrub::scrub(self.entries, uuid::Uuid::new_v4().as_bytes());
+        Self { entries, ..self }.with_about(true)
     }
 
     /// How many files, links and directories it has.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Writes it as `.tar.gz`, in the order of paths.
     pub fn write(&self, to: impl Write) -> io::Result<()> {
-        archive::pack(&self.0, to)
+        archive::pack(&self.entries, to)
     }
-}
 
-fn about(entries: &mut BTreeMap<PathBuf, Kind>, is_scrubbed: bool) {
-    let about = serde_json::json!({ "landfall": env!("CARGO_PKG_VERSION"), "scrubbed": is_scrubbed });
-    entries.insert("/landfall".into(), Kind::Directory);
-    entries.insert(ABOUT.into(), Kind::File(format!("{about}\n").into_bytes()));
+    fn with_about(mut self, is_scrubbed: bool) -> Self {
+        let mut about = serde_json::json!({ "landfall": env!("CARGO_PKG_VERSION"), "scrubbed": is_scrubbed });
+        if let Some(date) = &self.date {
+            about["date"] = date.as_str().into();
+        }
+        self.entries.insert("/landfall".into(), Kind::Directory);
+        self.entries.insert(about::FILE.into(), Kind::File(format!("{about}\n").into_bytes()));
+        self
+    }
 }

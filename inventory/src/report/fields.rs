@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub(super) type Names = &'static [&'static str];
 
 /// What an element of a list is known by, the best first.
-const KNOWN_BY: [Names; 15] = [
+const KNOWN_BY: [Names; 17] = [
     &["enclosure", "type", "number"],
     &["enclosure", "number"],
     &["controller", "bay"],
@@ -23,6 +23,8 @@ const KNOWN_BY: [Names; 15] = [
     &["id"],
     &["level", "type"],
     &["product"],
+    &["component"],
+    &["nv_index"],
     &["handle"],
 ];
 
@@ -51,26 +53,38 @@ const PLACES: [&str; 20] = [
 ];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
-const OF_ONE_MACHINE: [&str; 12] = [
+const OF_ONE_MACHINE: [&str; 24] = [
     "asset_tag",
     "command_line",
     "crash_records",
+    "extra",
     "guid",
+    "host_address",
     "host_id",
     "host_id_source",
+    "hostname",
     "ipv4_address",
+    "ipv4_gateway",
+    "ipv4_mask",
     "ipv6_address",
     "mac_address",
+    "made",
+    "not_after",
+    "not_before",
     "pcrs",
     "schema_version",
+    "service_address",
+    "service_hostname",
+    "service_uuid",
+    "subject",
     "uuid",
 ];
 
 /// Parts of names of what is unique in the world.
-const UNIQUE: [&str; 8] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address"];
+const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address", "public_key"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 33] = [
+const MEASURED: [&str; 38] = [
     "aer",
     "alarm",
     "boot_up_state",
@@ -78,7 +92,9 @@ const MEASURED: [&str; 33] = [
     "conditions",
     "corrected_errors",
     "current_speed_mhz",
+    "date",
     "disparity_errors",
+    "event_log",
     "invalid_dwords",
     "last_attempt_status",
     "last_attempt_version",
@@ -94,13 +110,16 @@ const MEASURED: [&str; 33] = [
     "power_supply_state",
     "power_watts",
     "predicted_failures",
+    "reading",
     "reset_problems",
     "scsi_log",
+    "sensor_state",
     "smart",
     "speed_rpm",
     "sync_losses",
     "temperature_celsius",
     "thermal_state",
+    "tool_version",
     "uncorrected_errors",
     "uptime_seconds",
     "voltage_millivolts",

@@ -3,7 +3,7 @@
 use super::system::DMI;
 use crate::{
     Root,
-    smbios::{Bios, BootStatus, Smbios},
+    smbios::{Bios, BootStatus, FirmwareComponent, HostInterface, IpmiDevice, Smbios},
 };
 use kernel::order;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,15 @@ pub struct Firmware {
     /// How the last boot went, as the firmware reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_status: Option<BootStatus>,
+    /// Interfaces to a management controller that it lists (SMBIOS type 38).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ipmi_interfaces: Vec<IpmiDevice>,
+    /// Interfaces of the host to a management controller that it lists (SMBIOS type 42), such as a network for Redfish.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_interfaces: Vec<HostInterface>,
+    /// Pieces of firmware that it lists (SMBIOS type 45).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<FirmwareComponent>,
     /// What UEFI can update (EFI System Resource Table), by class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<FirmwareResource>,
@@ -83,6 +92,9 @@ pub(super) fn firmware(root: &Root, smbios: &Smbios) -> Firmware {
         uefi_bits: root.number(format!("{EFI}/fw_platform_size")),
         smbios_version: smbios.version().map(|version| version.to_string()),
         boot_status: smbios.boot_status(),
+        ipmi_interfaces: smbios.ipmi_devices(),
+        host_interfaces: smbios.host_interfaces(),
+        components: smbios.firmware_components(),
         resources: resources(root),
     }
 }

@@ -33,6 +33,7 @@ mod slots;
 mod starter;
 pub mod storage;
 mod summary;
+mod supplies;
 mod system;
 mod tables;
 mod topology;
@@ -44,8 +45,10 @@ mod wear;
 mod words;
 
 pub use crate::{
+    bmc::{Event, EventLog, Part, PartBoard, PartChassis, PartProduct, Satellite, Sensor, SupplyRating},
     pci::{Aer, Function, Link, Sriov},
     smbios,
+    tpm::{Certificate, EndorsementKey, TpmDetails},
 };
 pub use caches::Cache;
 pub use firmware::{Firmware, FirmwareResource};
@@ -60,10 +63,11 @@ pub use security::{Iommu, Security, Tpm};
 pub use sensors::{Fan, Power, SensorChip, Temperature, ThermalZone, Voltage};
 pub use slots::Slot;
 pub use storage::Storage;
+pub use supplies::PowerSupplyUnit;
 pub use system::System;
 pub use words::{escaped, printable};
 
-use crate::{Root, identity, pci, smbios::Smbios};
+use crate::{Root, about, identity, pci, smbios::Smbios};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -81,6 +85,15 @@ pub struct Report {
     /// Where the id comes from: the operator (kernel-argument, fw-cfg, oem-string) or the hardware (board-serial, system-uuid,
     /// mac); nothing if nothing distinguishes the host from others.
     pub host_id_source: String,
+    /// When the facts were read, UTC; of a capture, when it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// The machine's name, as the kernel has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Version of the Landfall that made the report.
+    #[serde(default)]
+    pub tool_version: String,
     /// The running kernel.
     pub kernel: Kernel,
     /// The machine: model, boards, chassis.
@@ -90,6 +103,9 @@ pub struct Report {
     /// The management controller (BMC), if there is one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_controller: Option<ManagementController>,
+    /// Power supplies, of the firmware and of the management controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub power_supply_units: Vec<PowerSupplyUnit>,
     /// Processors, their caches and NUMA nodes.
     pub processors: Processors,
     /// Memory: modules, sockets, errors.
@@ -128,10 +144,16 @@ pub fn collect(root: &Root) -> Report {
             schema_version: SCHEMA_VERSION,
             host_id: identity.id.to_string(),
             host_id_source: identity.source.to_string(),
+            date: about::date(root),
+            hostname: root
+                .attribute("/proc/sys/kernel/hostname")
+                .filter(|name| !matches!(name.as_str(), "" | "(none)")),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             security: security::security(root, &smbios, &processors.flags, kernel.command_line.as_deref()),
             health: health::health(root, &memory.controllers, &pci),
             kernel,
             management_controller: None,
+            power_supply_units: Vec::new(),
             system: system::system(root, &smbios),
             firmware: firmware::firmware(root, &smbios),
             processors,
@@ -142,7 +164,9 @@ pub fn collect(root: &Root) -> Report {
             storage: storage::storage(root),
             network: network::network(root),
         };
-        Report { management_controller: controller.join().ok().flatten(), ..report }
+        let management_controller = controller.join().ok().flatten();
+        let power_supply_units = supplies::supplies(&smbios, management_controller.as_ref());
+        Report { management_controller, power_supply_units, ..report }
     })
 }
 

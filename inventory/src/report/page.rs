@@ -26,7 +26,7 @@ const MIN_TEXT: usize = 12;
 const MAX_LABEL: usize = 28;
 
 /// Parts that come first, in this order; the others follow by name.
-const FIRST: [&str; 10] = [
+const FIRST: [&str; 11] = [
     "system",
     "firmware",
     "processors",
@@ -35,6 +35,7 @@ const FIRST: [&str; 10] = [
     "network",
     "slots",
     "onboard_devices",
+    "power_supply_units",
     "management_controller",
     "security",
 ];
@@ -43,7 +44,7 @@ const LAST: [&str; 1] = ["pci"];
 /// Titles of parts whose names do not say it.
 const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
 /// Parts that are shown at the top, or only in JSON.
-const TOLD: [&str; 3] = ["schema_version", "host_id", "host_id_source"];
+const TOLD: [&str; 6] = ["schema_version", "host_id", "host_id_source", "date", "hostname", "tool_version"];
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {

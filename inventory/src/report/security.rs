@@ -3,6 +3,7 @@
 use crate::{
     Root, boot,
     smbios::{self, Smbios},
+    tpm::{self, TpmDetails},
 };
 use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,9 @@ pub struct Tpm {
     /// Values of registers 0 to 7, hexadecimal in lower case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pcrs: BTreeMap<String, String>,
+    /// What a TPM 2.0 says of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<TpmDetails>,
 }
 
 pub(super) fn security(root: &Root, smbios: &Smbios, flags: &[String], command_line: Option<&str>) -> Security {
@@ -183,9 +187,12 @@ fn tpm(root: &Root, name: String) -> Tpm {
     };
     // A TPM that fails once keeps the next reader waiting too.
     let pcrs = pcr_bank.iter().flat_map(|bank| (0..PCRS).map_while(move |number| pcr(bank, number))).gather();
+    let major = root.attribute(format!("{dir}/tpm_version_major"));
+    // A TPM 1.2 has other commands.
+    let details = major.as_deref().filter(|major| *major != "1").and_then(|_| tpm::details(root, &name));
     let description = ["device/description", "device/firmware_node/description"];
     Tpm {
-        version: root.attribute(format!("{dir}/tpm_version_major")).map(|major| match major.as_str() {
+        version: major.map(|major| match major.as_str() {
             "1" => "1.2".to_owned(),
             "2" => "2.0".to_owned(),
             _ => major,
@@ -194,6 +201,7 @@ fn tpm(root: &Root, name: String) -> Tpm {
         pcr_banks,
         pcr_bank,
         pcrs,
+        details,
         name,
     }
 }

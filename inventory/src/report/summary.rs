@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 /// Names and texts of the lines; a line of which nothing is known is missing.
 pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
     let lines = [
+        ("report", origin(report)),
         ("system", system(report)),
         ("firmware", firmware(report)),
         ("processors", processors(report)),
@@ -17,6 +18,11 @@ pub(super) fn summary(report: &Report) -> Vec<(&'static str, String)> {
         ("security", security(report)),
     ];
     lines.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+}
+
+fn origin(report: &Report) -> String {
+    let version = Some(&report.tool_version).filter(|version| !version.is_empty());
+    comma([report.hostname.clone(), report.date.clone(), version.map(|version| format!("landfall {version}"))])
 }
 
 fn system(report: &Report) -> String {

@@ -51,13 +51,112 @@ pub(super) const TABLES: [Table; 30] = [
         but: None,
     },
     Table {
+        list: "components",
+        columns: &[
+            ("component", "{component}"),
+            ("version", "{version}"),
+            ("date", "{release_date}"),
+            ("maker", "{manufacturer}"),
+            ("state", "{firmware_state}"),
+            ("lowest", "{lowest_supported_version}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "host_interfaces",
+        columns: &[
+            ("interface", "{interface_type}"),
+            ("on", "{device_type}"),
+            ("id", "{device_id}"),
+            ("host", "{host_address}"),
+            ("service", "{service_address}"),
+            ("port", "{service_port}"),
+            ("name", "{service_hostname}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "ipmi_interfaces",
+        columns: &[
+            ("interface", "{interface_type}"),
+            ("ipmi", "{specification_version}"),
+            ("address", "{address_space} {base_address}"),
+            ("interrupt", "{interrupt}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "power_supply_units",
+        columns: &[
+            ("supply", "{name}"),
+            ("maker", "{manufacturer}"),
+            ("model", "{model}"),
+            ("part", "{part_number}"),
+            ("serial", "{serial_number}"),
+            ("capacity", "{capacity_watts}"),
+            ("state", "{power_supply_state}"),
+        ],
+        but: None,
+    },
+    Table {
         list: "channels",
         columns: &[
             ("channel", "{number}"),
             ("mac", "{mac_address}"),
             ("ipv4", "{ipv4_address}"),
             ("from", "{ipv4_source}"),
+            ("vlan", "{vlan_id}"),
             ("ipv6", "{ipv6_address}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "frus",
+        columns: &[
+            ("fru", "{name}"),
+            ("of", "{entity}"),
+            ("maker", "{product.manufacturer|board.manufacturer}"),
+            ("product", "{product.product|board.product}"),
+            ("part", "{product.part_number|board.part_number|chassis.part_number}"),
+            ("serial", "{product.serial_number|board.serial_number|chassis.serial_number}"),
+            ("capacity", "{power_supply.capacity_watts}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "sensor_readings",
+        columns: &[
+            ("sensor", "{name}"),
+            ("of", "{entity}"),
+            ("type", "{type}"),
+            ("now", "{reading}"),
+            ("unit", "{unit}"),
+            ("state", "{sensor_state}"),
+            ("low", "{lower_critical|lower_non_critical}"),
+            ("high", "{upper_critical|upper_non_critical}"),
+        ],
+        but: Some((reads_nothing, "sensors that are not available")),
+    },
+    Table {
+        list: "satellites",
+        columns: &[
+            ("controller", "{name}"),
+            ("channel", "{channel}"),
+            ("address", "{slave_address}"),
+            ("of", "{entity}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "last_events",
+        columns: &[
+            ("event", "{number}"),
+            ("time", "{time|after_start_seconds}"),
+            ("sensor", "{sensor}"),
+            ("type", "{sensor_type}"),
+            ("what", "{event}"),
+            ("began", "{is_asserted}"),
+            ("data", "{data}"),
         ],
         but: None,
     },
@@ -167,6 +266,10 @@ pub(super) const TABLES: [Table; 30] = [
         columns: &[
             ("tpm", "{name}"),
             ("version", "{version}"),
+            ("maker", "{details.manufacturer}"),
+            ("model", "{details.vendor_text}"),
+            ("firmware", "{details.firmware_version}"),
+            ("revision", "{details.revision}"),
             ("pcr banks", "{pcr_banks}"),
             ("description", "{description}"),
         ],
@@ -382,6 +485,11 @@ pub(super) const TABLES: [Table; 30] = [
         but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
     },
 ];
+
+/// Sensors of what is not plugged in.
+fn reads_nothing(sensor: &Map<String, Value>) -> bool {
+    sensor.get("sensor_state").and_then(Value::as_str) == Some("unavailable")
+}
 
 /// Bridges (class 06), system peripherals (08) and signal processing (11), of which a processor has dozens, without a driver
 /// or with the bus's own; and virtual functions.

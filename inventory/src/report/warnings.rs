@@ -1,7 +1,7 @@
 //! What should be checked before this machine is used, and what is worth knowing about it.
 
 use super::{
-    Function, Health, Memory, Processors, Report,
+    Function, Health, Memory, PowerSupplyUnit, Processors, Report, Security,
     memory::modules,
     wear,
     words::{label, with_unit},
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// States of a chassis that are a warning (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
+/// States of the BMC's sensors that are a warning.
+const BAD_SENSORS: [&str; 5] = ["critical", "non-recoverable", "failure", "input lost", "redundancy lost"];
 /// Names that stand before a line or in it; others are counted.
 const MAX_NAMES: usize = 4;
 
@@ -86,6 +88,11 @@ pub(super) fn findings(report: &Report) -> Findings {
     processors(&report.processors, &mut found.warnings);
     wear::findings(&report.storage, &mut found);
     health(&report.health, &mut found.warnings);
+    management(report, &mut found.warnings);
+    if is_real {
+        supplies(&report.power_supply_units, &mut found.warnings);
+    }
+    security(&report.security, &mut found.warnings);
     if is_real {
         memory(&report.memory, &mut found.notes);
         cores_and_nodes(&report.processors, &mut found.notes);
@@ -130,6 +137,52 @@ fn firmware(report: &Report, warnings: &mut Lines) {
     for resource in &report.firmware.resources {
         if let Some(status) = resource.last_attempt_status.as_ref().filter(|status| *status != "success") {
             warnings.say_of(format!("firmware {}", resource.class), format!("the last update failed: {status}"));
+        }
+    }
+}
+
+fn management(report: &Report, warnings: &mut Lines) {
+    let Some(controller) = &report.management_controller else {
+        for device in &report.firmware.ipmi_interfaces {
+            let interface = device.interface_type.as_deref().unwrap_or("unknown interface");
+            warnings.say(format!(
+                "the firmware lists a management controller ({interface}), but the kernel has no device for it: load the \
+                 drivers ipmi_si (of SSIF ipmi_ssif) and ipmi_devintf, and make the report again"
+            ));
+        }
+        return;
+    };
+    for sensor in &controller.sensor_readings {
+        let state = sensor.sensor_state.as_deref().unwrap_or_default();
+        if BAD_SENSORS.iter().any(|bad| state.contains(bad)) {
+            warnings.say_of(format!("BMC sensor {}", sensor.name), state);
+        }
+    }
+    for fru in controller.frus.iter().filter(|fru| !fru.wrong_checksums.is_empty()) {
+        warnings.say_of(format!("FRU {}", fru.name), format!("wrong checksum of {}", fru.wrong_checksums.join(", ")));
+    }
+    if controller.event_log.as_ref().is_some_and(|log| log.has_overflowed) {
+        warnings.say("the BMC's event log was full, and events were lost");
+    }
+}
+
+fn supplies(units: &[PowerSupplyUnit], warnings: &mut Lines) {
+    for unit in units {
+        if let Some(state) =
+            unit.power_supply_state.as_ref().filter(|state| ["Critical", "Non-critical"].contains(&state.as_str()))
+        {
+            warnings.say_of(format!("power supply {}", unit.name), format!("{state} when last booted"));
+        }
+        if unit.is_unplugged == Some(true) && unit.is_present == Some(true) {
+            warnings.say_of(format!("power supply {}", unit.name), "it was not plugged in when last booted");
+        }
+    }
+}
+
+fn security(security: &Security, warnings: &mut Lines) {
+    for tpm in &security.tpms {
+        if tpm.details.as_ref().and_then(|details| details.is_locked_out) == Some(true) {
+            warnings.say_of(&tpm.name, "it is locked, because too many passwords were wrong");
         }
     }
 }

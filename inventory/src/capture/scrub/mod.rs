@@ -7,6 +7,7 @@
 mod forms;
 mod values;
 
+use crate::bmc;
 use forms::{StandIns, stand_in};
 use kernel::order::Gather;
 use kernel::record::Kind;
@@ -27,7 +28,12 @@ pub(super) fn scrub(entries: BTreeMap<PathBuf, Kind>, key: &[u8]) -> BTreeMap<Pa
     let stand_ins = StandIns::new(values.known(), key);
     let scrub_entry = |(path, kind): (PathBuf, Kind)| {
         let kind = match kind {
-            Kind::File(bytes) => Kind::File(scrub_file(&path, &bytes, &values, &stand_ins, key)),
+            Kind::File(bytes) => {
+                let scrubbed = scrub_file(&path, &bytes, &values, &stand_ins, key);
+                // What had a right checksum still has one.
+                let is_part = path.parent() == Some(Path::new("/landfall/ipmi"));
+                Kind::File(if is_part { bmc::with_part_sums(&bytes, scrubbed) } else { scrubbed })
+            }
             Kind::Link(target) => Kind::Link(path_of(stand_ins.apply(target.as_os_str().as_bytes()))),
             other => other,
         };

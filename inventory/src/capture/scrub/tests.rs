@@ -233,6 +233,31 @@ fn values_that_devices_alone_tell_stayed() {
     assert_eq!(content(&scrubbed, "/landfall/ipmi/06-37")[1..], uuid.to_bytes_le());
 }
 
+#[test]
+fn parts_and_keys_of_a_machine() {
+    // A board with a serial number, and its right checksum.
+    let mut part = vec![1, 0, 0, 1, 0, 0, 0, 0xfe, 1, 4, 25, 0, 0, 0, 0xc4];
+    part.extend(b"Acme\xc4Main\xcaBRD7700123\xc0\xc1\0");
+    let sum = part[8..].iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    part.resize(39, 0);
+    part.push(sum.wrapping_neg());
+    // An RSA key without policy, symmetric algorithm and scheme.
+    let mut key = vec![0, 1, 0, 0xb, 0, 3, 0, 0xb2, 0, 0, 0, 0x10, 0, 0x10, 8, 0, 0, 0, 0, 0, 1, 0];
+    key.extend([0x5a; 256]);
+    let entries = BTreeMap::from([
+        file("/landfall/ipmi/part-00", &part),
+        file("/landfall/tpm/tpm0/public-81010001", &key),
+        file("/landfall/tpm/tpm0/nv-01c00002", [&[0x30, 0x82][..], &[0x5a; 256]].concat()),
+        file("/sys/class/dmi/id/board_serial", "BRD7700123\n"),
+    ]);
+    let scrubbed = scrub(entries, b"key");
+    assert_gone(&scrubbed, &[b"BRD7700123", &[0x5a; 8]]);
+    let part = content(&scrubbed, "/landfall/ipmi/part-00");
+    assert_eq!(part[8..].iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)), 0);
+    let serial = text(&scrubbed, "/sys/class/dmi/id/board_serial");
+    assert!(part.windows(10).any(|bytes| bytes == serial.trim().as_bytes()));
+}
+
 /// An inventory without what tells one machine of a make from the next.
 fn of_make(root: &Root) -> serde_json::Value {
     const IDENTIFIERS: [&str; 8] =

@@ -1,7 +1,7 @@
 //! What must be removed, from the files known to contain it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
-use crate::{identity::SHARED_SERIALS, scsi, ses, smartarray, smbios::Smbios};
+use crate::{bmc, identity::SHARED_SERIALS, scsi, ses, smartarray, smbios::Smbios, tpm};
 use kernel::order::Gather;
 use kernel::{bytes::le64, hex, record::Kind};
 use std::{
@@ -204,7 +204,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
     if path.ends_with("firmware/dmi/tables/DMI") {
         return Smbios::parse(bytes.to_vec()).serials();
     }
-    let in_ipmi = path.starts_with("/landfall/ipmi");
+    let (in_ipmi, in_tpm) = (path.starts_with("/landfall/ipmi"), path.starts_with("/landfall/tpm"));
     match &*name {
         "nvme-identify-controller" => {
             let text = |range| clean(&String::from_utf8_lossy(bytes_at(range))).to_owned();
@@ -221,6 +221,9 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
         "enclosure-page-01" | "enclosure-page-0a" => ses::secrets(bytes),
         _ if name.starts_with("smartarray-") => smartarray::secrets(&name, bytes),
         _ if name.starts_with("megaraid-") => of_megaraid(&name, bytes),
+        name if in_ipmi && name.starts_with("part-") => bmc::part_serials(bytes),
+        name if in_tpm && name.starts_with("nv-") => tpm::unique_in_index(bytes),
+        name if in_tpm && name.starts_with("public-") => tpm::unique_in_key(bytes),
         // Get LAN Configuration Parameters, MAC address (IPMI 2.0, 23.2): behind completion code and revision.
         _ if in_ipmi && name.starts_with("0c-02-") && name.get(8..).is_some_and(|rest| rest.starts_with("-05")) => {
             vec![hex::colons(bytes_at(2..8))]
