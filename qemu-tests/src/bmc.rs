@@ -7,6 +7,7 @@
 
 use api::Mac;
 use std::{
+    collections::BTreeMap,
     io::{self, Read, Write},
     net::{Ipv4Addr, Ipv6Addr},
     os::unix::net::UnixStream,
@@ -28,11 +29,15 @@ const ESCAPED: u8 = 0x10;
 /// IPMI messages over KCS are far shorter; a longer one is cut.
 const MAX_MESSAGE_BYTES: usize = 300;
 /// Net functions (IPMI 2.0 table 5-1).
+const SENSOR: u8 = 0x04;
 const APP: u8 = 0x06;
+const STORAGE: u8 = 0x0a;
 const TRANSPORT: u8 = 0x0c;
 /// Completion codes (IPMI 2.0 table 5-2, and 23.2 for the parameter).
 const DONE: u8 = 0x00;
 const NO_SUCH_PARAMETER: u8 = 0x80;
+const TOO_MANY_BYTES: u8 = 0xca;
+const NO_SUCH_ENTRY: u8 = 0xcb;
 const NO_SUCH_COMMAND: u8 = 0xc1;
 const NO_SUCH_FIELD: u8 = 0xcc;
 
@@ -57,7 +62,28 @@ pub struct BmcConfig {
     pub ipv6_static: Option<(Ipv6Addr, u8)>,
     /// An address from DHCPv6 or a router, with the prefix length.
     pub ipv6_dynamic: Option<(Ipv6Addr, u8)>,
+    /// What it measures and stores.
+    pub contents: Contents,
 }
+
+/// What a controller measures and stores; the default is nothing, and then it has no such commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Sensor data records, each with its own id.
+    pub records: Vec<Vec<u8>>,
+    /// Replies to Get Sensor Reading, by the sensor's number.
+    pub readings: BTreeMap<u8, Vec<u8>>,
+    /// Replies to Get Sensor Thresholds.
+    pub thresholds: BTreeMap<u8, Vec<u8>>,
+    /// Data of parts (FRU), by their number.
+    pub parts: BTreeMap<u8, Vec<u8>>,
+    /// Entries of the event log, the oldest first.
+    pub events: Vec<[u8; 16]>,
+}
+
+/// As many bytes of a record, or of a part's data, as are given at once: as few as by slow controllers.
+const RECORD_STEP: u8 = 20;
+const PART_STEP: u8 = 32;
 
 /// A controller that answers while this value lives.
 ///
@@ -159,6 +185,8 @@ fn reply(config: &BmcConfig, request: &[u8]) -> Option<Vec<u8>> {
     let answer = match (function >> 2, command) {
         (APP, command) => application(config, command, data),
         (TRANSPORT, 0x02) => lan_parameter(config, data),
+        (SENSOR, command) => sensor(&config.contents, command, data),
+        (STORAGE, command) if config.contents != Contents::default() => storage(&config.contents, command, data),
         _ => vec![NO_SUCH_COMMAND],
     };
     let mut reply = vec![sequence, function | 1 << 2, command];
@@ -219,6 +247,65 @@ fn lan_parameter(config: &BmcConfig, data: &[u8]) -> Vec<u8> {
     [vec![DONE, 0x11], value].concat()
 }
 
+/// Section 35.
+fn sensor(contents: &Contents, command: u8, data: &[u8]) -> Vec<u8> {
+    let replies = match command {
+        0x27 => &contents.thresholds,
+        0x2d => &contents.readings,
+        _ => return vec![NO_SUCH_COMMAND],
+    };
+    let reply = data.first().and_then(|number| replies.get(number));
+    reply.map_or_else(|| vec![NO_SUCH_ENTRY], |reply| [&[DONE], &reply[..]].concat())
+}
+
+/// Sections 31, 33 and 34.
+fn storage(contents: &Contents, command: u8, data: &[u8]) -> Vec<u8> {
+    let count = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes();
+    // An entry of a list, asked for by its id, and the id of the next.
+    fn entry<T: AsRef<[u8]>>(list: &[T], id: [u8; 2]) -> Option<([u8; 2], &[u8])> {
+        let at = match id {
+            [0, 0] => 0,
+            [0xff, 0xff] => list.len().checked_sub(1)?,
+            id => list.iter().position(|one| one.as_ref().starts_with(&id))?,
+        };
+        let next = list.get(at + 1).and_then(|next| next.as_ref().first_chunk().copied());
+        Some((next.unwrap_or([0xff, 0xff]), list.get(at)?.as_ref()))
+    }
+    let part = |bytes: &[u8], at: usize, len: u8| {
+        let end = (at + usize::from(len)).min(bytes.len());
+        bytes.get(at..end).unwrap_or_default().to_vec()
+    };
+    match (command, data) {
+        (0x10, [device]) => match contents.parts.get(device) {
+            Some(bytes) => [&[DONE], &count(bytes.len())[..], &[0]].concat(),
+            None => vec![NO_SUCH_ENTRY],
+        },
+        (0x11, [_, _, _, len]) if *len > PART_STEP => vec![TOO_MANY_BYTES],
+        (0x11, [device, low, high, len]) => match contents.parts.get(device) {
+            Some(bytes) => {
+                let found = part(bytes, u16::from_le_bytes([*low, *high]).into(), *len);
+                [vec![DONE, count(found.len())[0]], found].concat()
+            }
+            None => vec![NO_SUCH_ENTRY],
+        },
+        // Free space, times of change; it can be reserved.
+        (0x20, _) => [&[DONE, 0x51], &count(contents.records.len())[..], &[100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]].concat(),
+        (0x22 | 0x42, _) => vec![DONE, 1, 0],
+        (0x23, [.., len]) if *len > RECORD_STEP => vec![TOO_MANY_BYTES],
+        (0x23, [_, _, i0, i1, at, len]) => match entry(&contents.records, [*i0, *i1]) {
+            Some((next, record)) => [&[DONE], &next[..], &part(record, (*at).into(), *len)].concat(),
+            None => vec![NO_SUCH_ENTRY],
+        },
+        (0x40, _) => [&[DONE, 0x51], &count(contents.events.len())[..], &[0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 2]].concat(),
+        (0x43, [_, _, i0, i1, _, _]) => match entry(&contents.events, [*i0, *i1]) {
+            Some((next, event)) => [&[DONE], &next[..], event].concat(),
+            None => vec![NO_SUCH_ENTRY],
+        },
+        (0x48, _) => vec![DONE, 0, 0, 0, 0x60],
+        _ => vec![NO_SUCH_COMMAND],
+    }
+}
+
 const STATIC: u8 = 0x80;
 const DHCPV6: u8 = 0x02;
 
@@ -247,6 +334,12 @@ mod tests {
             ipv4: (Ipv4Addr::new(192, 0, 2, 160), 20),
             ipv6_static: None,
             ipv6_dynamic: Some(("2001:db8::a0".parse().unwrap(), 64)),
+            contents: Contents {
+                records: vec![vec![7, 0, 0x51, 1, 1, 9]],
+                parts: BTreeMap::from([(2, vec![5; 40])]),
+                events: vec![[3; 16], [4; 16]],
+                ..Contents::default()
+            },
         }
     }
 
@@ -289,5 +382,15 @@ mod tests {
         assert_eq!((dynamic.len(), dynamic[3], dynamic[20], dynamic[21]), (22, DHCPV6, 64, 0));
         assert_eq!(ask(TRANSPORT, 2, &[1, 56, 0, 0])[21], 1);
         assert_eq!(ask(TRANSPORT, 2, &[1, 59, 1, 0]), [NO_SUCH_PARAMETER]);
+    }
+
+    #[test]
+    fn what_it_stores_comes_in_parts() {
+        assert_eq!(ask(STORAGE, 0x23, &[0, 0, 0, 0, 0, 0xff]), [TOO_MANY_BYTES]);
+        assert_eq!(ask(STORAGE, 0x23, &[0, 0, 0, 0, 4, 9]), [0, 0xff, 0xff, 1, 9]);
+        assert_eq!(ask(STORAGE, 0x11, &[2, 38, 0, 8]), [0, 2, 5, 5]);
+        assert_eq!(ask(STORAGE, 0x43, &[0, 0, 0, 0, 0, 0xff])[..4], [0, 4, 4, 3]);
+        assert_eq!(ask(STORAGE, 0x43, &[0, 0, 9, 9, 0, 0xff]), [NO_SUCH_ENTRY]);
+        assert_eq!(ask(SENSOR, 0x2d, &[1]), [NO_SUCH_ENTRY]);
     }
 }

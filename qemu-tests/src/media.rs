@@ -50,6 +50,13 @@ pub fn shell_system(hardware: impl Into<Hardware>) -> Result<DirectKernel> {
     Ok(system)
 }
 
+/// As [`shell_system`], with every driver and the host's tools of these names.
+pub fn tools_system(tools: &[&str]) -> Result<DirectKernel> {
+    let mut system = build_shell_system(Drivers::Full.into(), Extra::HostTools(tools))?;
+    system.arguments += " highres=off nohz=off";
+    Ok(system)
+}
+
 /// As [`shell_system`], with mdadm, lvm and dmsetup, and every driver.
 pub fn storage_system() -> Result<DirectKernel> {
     let mut system = build_shell_system(Drivers::Full.into(), Extra::Storage)?;

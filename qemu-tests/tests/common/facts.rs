@@ -165,8 +165,10 @@ impl Facts {
             let [mut replayed, here]: [Value; 2] =
                 [replayed.stdout, here].map(|json| serde_json::from_slice(&json).unwrap());
             // Time passed between the two.
-            if let Some(uptime) = here.pointer("/health/uptime_seconds") {
-                replayed["health"]["uptime_seconds"] = uptime.clone();
+            for place in ["/health/uptime_seconds", "/date"] {
+                if let (Some(then), Some(now)) = (here.pointer(place), replayed.pointer_mut(place)) {
+                    *now = then.clone();
+                }
             }
             self.compare(&format!("replayed {command} of {name}"), &replayed, &here);
         }

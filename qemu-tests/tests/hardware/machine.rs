@@ -3,7 +3,7 @@
 
 use api::Mac;
 use qemu_tests::{
-    bmc::{Bmc, BmcConfig},
+    bmc::{Bmc, BmcConfig, Contents},
     images::Drivers,
     media, paths,
     vm::{DirectKernel, Firmware, Vm, VmBuilder, with_path},
@@ -309,6 +309,7 @@ pub(crate) fn bmc() -> BmcConfig {
         ipv4: (Ipv4Addr::new(192, 0, 2, 77), 24),
         ipv6_static: Some(("2001:db8:1::77".parse().unwrap(), 64)),
         ipv6_dynamic: Some(("2001:db8:2::77".parse().unwrap(), 64)),
+        contents: Contents::default(),
     }
 }
 

@@ -7,6 +7,7 @@
 mod devices;
 #[path = "../common/facts.rs"]
 mod facts;
+mod ipmi;
 mod machine;
 mod odd;
 mod report;

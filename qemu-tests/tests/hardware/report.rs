@@ -40,6 +40,7 @@ pub(crate) fn every_value(facts: &mut Facts, inventory: &Value) {
         &report,
         &json!({
             "host_id_source": "board-serial",
+            "hostname": "shell",
             "system": {
                 "product": {
                     "manufacturer": smbios(1, "manufacturer"),
@@ -118,6 +119,7 @@ pub(crate) fn every_value(facts: &mut Facts, inventory: &Value) {
                     "mac_address": machine::bmc().mac.to_string(),
                     "ipv4_address": machine::bmc().ipv4.0.to_string(),
                     "ipv4_source": "dhcp",
+                    "ipv4_mask": "255.255.255.0",
                     "ipv6_address": machine::bmc().ipv6_dynamic.unwrap().0.to_string(),
                 }],
             },
