@@ -290,7 +290,7 @@ const SENSORS: [(&str, &[&str]); 0x2c] = [
 const GENERIC: [&[&str]; 11] = [
     &["idle", "active", "busy"],
     &["deasserted", "asserted"],
-    &["no predictive failure", "predictive failure"],
+    &["nothing predicted", "predictive failure"],
     &["limit not exceeded", "limit exceeded"],
     &["performance met", "performance lags"],
     &[

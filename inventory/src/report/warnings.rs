@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 /// States of a chassis that are a warning (SMBIOS 7.4.2).
 const BAD_STATES: [&str; 3] = ["Warning", "Critical", "Non-recoverable"];
 /// States of the BMC's sensors that are a warning.
-const BAD_SENSORS: [&str; 5] = ["critical", "non-recoverable", "failure", "input lost", "redundancy lost"];
+const BAD_SENSORS: [&str; 9] =
+    ["critical", "non-recoverable", "uncorrectable", "failure", "fault", "lost", "thermal trip", "IERR", "intrusion"];
 /// Names that stand before a line or in it; others are counted.
 const MAX_NAMES: usize = 4;
 
@@ -144,10 +145,10 @@ fn firmware(report: &Report, warnings: &mut Lines) {
 fn management(report: &Report, warnings: &mut Lines) {
     let Some(controller) = &report.management_controller else {
         for device in &report.firmware.ipmi_interfaces {
-            let interface = device.interface_type.as_deref().unwrap_or("unknown interface");
+            let interface = device.interface_type.as_deref().unwrap_or("of an unknown kind");
             warnings.say(format!(
-                "the firmware lists a management controller ({interface}), but the kernel has no device for it: load the \
-                 drivers ipmi_si (of SSIF ipmi_ssif) and ipmi_devintf, and make the report again"
+                "the firmware lists a BMC, interface {interface}, but /dev/ipmi0 is missing or does not answer: load the \
+                 drivers ipmi_si (ipmi_ssif on the SMBus) and ipmi_devintf, and make the report again"
             ));
         }
         return;

@@ -202,3 +202,39 @@ fn each_fault_has_its_line() {
     ];
     assert_eq!(texts(&report), lines);
 }
+
+#[test]
+fn what_a_bmc_and_a_tpm_tell() {
+    let interface = json!({"handle": 1, "interface_type": "KCS (Keyboard Control Style)"});
+    let without = report(json!({"firmware": {"ipmi_interfaces": [interface]}}));
+    let [line] = &texts(&without)[..] else { panic!("{:?}", texts(&without)) };
+    assert!(line.contains("/dev/ipmi0 is missing") && line.contains("ipmi_devintf"), "{line}");
+    let sensor = |name: &str, state: &str| json!({"name": name, "number": 1, "type": "x", "sensor_state": state});
+    let found = report(json!({
+        "firmware": {"ipmi_interfaces": [interface]},
+        "management_controller": {
+            "sensor_readings": [
+                sensor("CPU", "upper critical"), sensor("FAN", "ok"), sensor("DIMM", "present"),
+                sensor("PSU1", "present, input lost"), sensor("Case", "nothing predicted"), sensor("OEM", "unavailable"),
+            ],
+            "frus": [{"name": "PSU1", "device": 1, "wrong_checksums": ["board", "product"]}, {"name": "x", "device": 2}],
+            "event_log": {"entries": 9, "free_bytes": 0, "has_overflowed": true},
+        },
+        "power_supply_units": [
+            {"name": "Bay 1", "power_supply_state": "OK", "is_present": true, "is_unplugged": true},
+            {"name": "Bay 2", "power_supply_state": "Critical", "is_present": true, "is_unplugged": false},
+            {"name": "Bay 3", "is_present": false, "is_unplugged": true},
+        ],
+        "security": {"tpms": [{"name": "tpm0", "details": {"is_locked_out": true}}]},
+    }));
+    let lines = [
+        "BMC sensor CPU: upper critical",
+        "BMC sensor PSU1: present, input lost",
+        "FRU PSU1: wrong checksum of board, product",
+        "the BMC's event log was full, and events were lost",
+        "power supply Bay 1: it was not plugged in when last booted",
+        "power supply Bay 2: Critical when last booted",
+        "tpm0: it is locked, because too many passwords were wrong",
+    ];
+    assert_eq!(texts(&found), lines);
+}
