@@ -1,6 +1,7 @@
 //! Captured trees made by the tests themselves.
 
 use crate::Root;
+pub(crate) use kernel::netlink::attribute;
 use std::ops::Deref;
 use testkit::tree;
 
@@ -24,12 +25,4 @@ impl Deref for Tree {
     fn deref(&self) -> &tree::Tree {
         &self.0
     }
-}
-
-/// An attribute of a netlink message.
-pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let len = u16::try_from(value.len() + 4).unwrap();
-    let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
 }

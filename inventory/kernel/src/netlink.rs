@@ -97,10 +97,31 @@ pub fn ask(
     scope: Scope,
     sequence: u32,
     limits: Limits,
+    each: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<bool, NetlinkError> {
+    exchange(SockProtocol::NetlinkRoute, request, scope, sequence, limits, each)
+}
+
+/// The same to a family of generic netlink.
+pub(crate) fn ask_generic(
+    request: &Request,
+    scope: Scope,
+    sequence: u32,
+    limits: Limits,
+    each: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<bool, NetlinkError> {
+    exchange(SockProtocol::NetlinkGeneric, request, scope, sequence, limits, each)
+}
+
+fn exchange(
+    protocol: SockProtocol,
+    request: &Request,
+    scope: Scope,
+    sequence: u32,
+    limits: Limits,
     mut each: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<bool, NetlinkError> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
     setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(limits.timeout_s))?;
     // Lets the kernel filter by table. Kernels before 4.20 don't know it; what they send is filtered again anyway.
     if scope == Scope::Table
@@ -206,13 +227,22 @@ pub fn attributes(message: &[u8], header_len: usize) -> impl Iterator<Item = (u1
     })
 }
 
+/// An attribute as the kernel writes it. One that is too long for its length of 16 bits is cut.
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let value = value.get(..usize::from(u16::MAX) - ATTRIBUTE_HEADER_BYTES).unwrap_or(value);
+    let len_bytes = u16::try_from(value.len() + ATTRIBUTE_HEADER_BYTES).unwrap_or(u16::MAX);
+    let mut bytes = [&len_bytes.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
 /// An attribute that is a 32-bit number of the machine's byte order.
 pub fn u32_of(value: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(value.try_into().ok()?))
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -222,14 +252,6 @@ pub(crate) mod tests {
             [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &sequence.to_ne_bytes(), &[0; 4]]
                 .concat();
         bytes.extend(payload);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
-
-    /// An attribute as the kernel writes it.
-    pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let len = u16::try_from(value.len() + 4).unwrap();
-        let mut bytes = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
     }

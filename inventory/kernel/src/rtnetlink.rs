@@ -3,7 +3,7 @@
 //! Only the attributes that are used are decoded, and one that can't be decoded counts as missing: an attribute that a
 //! kernel changes must not cost the entire interface. A route is lost with it, since it would lead elsewhere.
 
-use crate::netlink::{Request, attributes, u32_of};
+use crate::netlink::{Request, attribute, attributes, u32_of};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     os::fd::{AsRawFd, BorrowedFd},
@@ -131,10 +131,7 @@ pub fn route_to(destination: IpAddr) -> Request {
         IpAddr::V6(v6) => (128, v6.octets().to_vec()),
     };
     request.body[1] = bits;
-    // Both lengths are multiples of four, as attributes have to be.
-    let len_bytes: u16 = if bits == 32 { 8 } else { 20 };
-    request.body.extend([len_bytes, RTA_DST].map(u16::to_ne_bytes).concat());
-    request.body.extend(octets);
+    request.body.extend(attribute(RTA_DST, &octets));
     request
 }
 
@@ -366,7 +363,6 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::tests::attribute;
     use proptest::prelude::*;
 
     #[test]
