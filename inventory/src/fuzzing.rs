@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, bmc, disks, megaraid, nvme, scsi, ses, smartarray, smbios::Smbios, tpm};
+use crate::{ata, bmc, disks, megaraid, nvme, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -83,4 +83,14 @@ pub fn fuzz_mountinfo(table: &[u8]) {
 /// Takes what a disk answers apart: vital product data pages and the descriptor of an ISO.
 pub fn fuzz_vpd(answer: &[u8]) {
     disks::fuzz_answer(answer);
+}
+
+/// Reads the bytes as the memory of an optical module, half a page after the other.
+pub fn fuzz_module(memory: &[u8]) {
+    optics::fuzz(memory);
+}
+
+/// Takes the vital product data of a PCI function apart.
+pub fn fuzz_pci_vpd(data: &[u8]) {
+    pci::fuzz_vpd(data);
 }

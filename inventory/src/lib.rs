@@ -16,6 +16,7 @@ pub mod capture;
 pub mod cli;
 mod cpu;
 mod disks;
+mod ethnl;
 mod ethtool;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -28,6 +29,7 @@ mod memory;
 mod mounts;
 mod net;
 mod nvme;
+mod optics;
 mod pci;
 mod raid;
 pub mod report;

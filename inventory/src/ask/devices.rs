@@ -62,6 +62,9 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::PrivateFlags { interface } => kernel::ethtool::private_flags(interface),
         Question::PermanentAddress { interface } => kernel::ethtool::permanent_address(interface),
         Question::LinkSettings { interface } => kernel::ethtool::link_settings(interface),
+        Question::Ethtool { interface, what } => kernel::ethnl::get(interface, *what),
+        Question::ModulePage { interface, page } => kernel::ethnl::module_page(interface, *page),
+        Question::Cpuid { leaf, subleaf } => kernel::cpuid::leaf(*leaf, *subleaf),
     }
 }
 

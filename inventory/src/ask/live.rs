@@ -1,8 +1,8 @@
 //! Questions to the running system: interfaces of the tests' own as `ethtool` sees them, and devices that can't answer.
 
 use super::{MegaRaid, Question, SmartArray};
-use crate::{Root, ethtool};
-use kernel::order::Gather;
+use crate::{Root, ethnl, ethtool, optics};
+use kernel::{ethnl::Get, order::Gather};
 use nix::sched::{CloneFlags, unshare};
 use std::{
     collections::BTreeMap,
@@ -108,6 +108,34 @@ fn links_and_permanent_addresses() {
         let flags = root.ask(&Question::PrivateFlagNames { interface: "pair0".to_owned() });
         assert!(flags.is_err(), "{flags:?}");
     });
+}
+
+#[test]
+fn messages_of_ethtool_are_understood() {
+    in_namespace(|root| {
+        run("ip", "link set pair0 up");
+        let ask = |what| root.ask(&Question::Ethtool { interface: "pair0".to_owned(), what });
+        // A virtual cable has neither speeds nor counters, but its driver answers.
+        assert_eq!(ethnl::parse_link_modes(&ask(Get::LinkModes).unwrap()), ethnl::LinkModes::default());
+        assert_eq!(ethnl::parse_link_state(&ask(Get::LinkState).unwrap()).down_reason, None);
+        assert_eq!(ethnl::parse_errors(&ask(Get::Statistics).unwrap()).len(), 0);
+        for refused in
+            [ask(Get::Fec), root.ask(&Question::ModulePage { interface: "pair0".to_owned(), page: optics::FIRST })]
+        {
+            assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        }
+        let interface = "none0".to_owned();
+        let error = root.ask(&Question::Ethtool { interface, what: Get::LinkModes }).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+    });
+}
+
+#[test]
+fn a_leaf_that_no_processor_has() {
+    let root = Root::open("/").unwrap();
+    let ask = |leaf| root.ask(&Question::Cpuid { leaf, subleaf: 0 });
+    assert_eq!(ask(0x0fff_ffff).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    assert_eq!(ask(0).is_ok_and(|registers| registers.len() == 16), cfg!(target_arch = "x86_64"));
 }
 
 #[test]

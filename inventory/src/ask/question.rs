@@ -1,6 +1,7 @@
 //! What can be asked, and where a capture stores the answer. Pure.
 
 use super::table::Table;
+use kernel::ethnl::{Get, ModulePage};
 
 /// The kernel's part that links, addresses and routes are asked of.
 const RTNETLINK: &str = "rtnetlink";
@@ -146,6 +147,12 @@ pub(crate) enum Question {
     PermanentAddress { interface: String },
     /// `struct ethtool_link_settings` up to its masks, 48 bytes.
     LinkSettings { interface: String },
+    /// Attributes of an ethtool message (linux/ethtool_netlink.h), without headers.
+    Ethtool { interface: String, what: Get },
+    /// 128 bytes of the memory of the optical module or cable that is plugged into a port.
+    ModulePage { interface: String, page: ModulePage },
+    /// A leaf of CPUID, of any processor: EAX, EBX, ECX, EDX, little endian.
+    Cpuid { leaf: u32, subleaf: u32 },
 }
 
 impl Question {
@@ -188,11 +195,26 @@ impl Question {
             Self::PrivateFlags { interface } => port(interface, "private-flags"),
             Self::PermanentAddress { interface } => port(interface, "permanent-address"),
             Self::LinkSettings { interface } => port(interface, "link-settings"),
+            Self::Ethtool { interface, what } => port(
+                interface,
+                match what {
+                    Get::LinkModes => "link-modes",
+                    Get::LinkState => "link-state",
+                    Get::Fec => "fec",
+                    Get::Statistics => "statistics",
+                },
+            ),
+            Self::ModulePage { interface, page } => {
+                let ModulePage { device, bank, page, upper } = page;
+                let half = if *upper { "upper" } else { "lower" };
+                port(interface, &format!("module-{device:02x}-{bank:02x}-{page:02x}-{half}"))
+            }
+            Self::Cpuid { leaf, subleaf } => format!("/landfall/cpuid/{leaf:08x}-{subleaf}"),
         }
     }
 
     /// The device that is asked; one that hangs is skipped from then on. `None` for the management controller, whose
-    /// driver never blocks.
+    /// driver never blocks, and for the processor.
     pub(crate) fn device(&self) -> Option<String> {
         match self {
             // Under the lock that a network card's driver may hold while it waits for the card.
@@ -211,7 +233,7 @@ impl Question {
             Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
-            Self::Ipmi { .. } | Self::SensorRecords | Self::PartData { .. } | Self::Events { .. } => None,
+            Self::Ipmi { .. } | Self::SensorRecords | Self::PartData { .. } | Self::Events { .. } | Self::Cpuid { .. } => None,
             Self::TpmCapability { tpm, .. } | Self::TpmNv { tpm, .. } | Self::TpmPublic { tpm, .. } => {
                 Some(tpm.clone())
             }
@@ -222,7 +244,9 @@ impl Question {
             | Self::PrivateFlagNames { interface }
             | Self::PrivateFlags { interface }
             | Self::PermanentAddress { interface }
-            | Self::LinkSettings { interface } => Some(interface.clone()),
+            | Self::LinkSettings { interface }
+            | Self::Ethtool { interface, .. }
+            | Self::ModulePage { interface, .. } => Some(interface.clone()),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 mod link;
 pub(crate) mod names;
+pub(crate) mod vpd;
 
 pub use link::Link;
+pub use vpd::Vpd;
 
 use crate::Root;
 use kernel::order::Gather;
@@ -85,6 +87,9 @@ pub struct Function {
     /// Advanced Error Reporting counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aer: Option<Aer>,
+    /// Vital product data: what the card's maker wrote into it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vpd: Option<Vpd>,
 }
 
 /// Single-root I/O virtualization of a physical function.
@@ -142,7 +147,29 @@ pub(crate) fn functions(root: &Root) -> Vec<Function> {
     }
     let mut functions: Vec<Function> = found.into_iter().map(|(function, _)| function).collect();
     link::judge(&mut functions);
+    add_vpd(root, &mut functions);
     functions
+}
+
+/// All functions are asked at once. One that is off would be woken by it.
+fn add_vpd(root: &Root, functions: &mut [Function]) {
+    let dir = |function: &Function| {
+        let dir = root.resolve(format!("{DEVICES}/{}", function.address))?.to_string_lossy().into_owned();
+        let is_asked = function.power_state.as_deref() != Some("D3cold") && root.exists(format!("{dir}/vpd"));
+        is_asked.then_some(dir)
+    };
+    let (asked, dirs): (Vec<_>, Vec<_>) =
+        functions.iter_mut().filter_map(|function| dir(function).map(|dir| (function, dir))).unzip();
+    for (function, vpd) in asked.into_iter().zip(vpd::read(root, &dirs)) {
+        function.vpd = vpd;
+    }
+}
+
+/// Reads these bytes as a card's vital product data.
+pub(crate) fn fuzz_vpd(bytes: &[u8]) {
+    vpd::parse(bytes);
+    vpd::secrets(bytes);
+    vpd::correct(&mut bytes.to_vec());
 }
 
 fn function(root: &Root, slots: &BTreeMap<String, String>, address: &str) -> Option<(Function, Ids)> {
@@ -285,6 +312,7 @@ mod tests {
             ("aer_dev_fatal", "DLP 0\nTOTAL_ERR_FATAL 0\n"),
         ];
         add(&tree, path, NIC, &files);
+        tree.add(&format!("sys/devices/{path}/vpd"), vpd::tests::card("AC2401X00017"));
         tree.link(&format!("sys/devices/{path}/driver"), "../../../../bus/pci/drivers/ice");
         tree.link(&format!("sys/devices/{path}/iommu_group"), "../../../../kernel/iommu_groups/31");
         add(&tree, "pci0000:16/0000:16:02.0/0000:17:11.1", NIC, &[("numa_node", "-1\n")]);
@@ -301,6 +329,9 @@ mod tests {
         assert_eq!((nic.slot.as_deref(), nic.parent.as_deref()), (Some("4"), Some("0000:16:02.0")));
         assert_eq!((nic.driver.as_deref(), nic.numa_node, nic.iommu_group), (Some("ice"), Some(1), Some(31)));
         assert_eq!(nic.sriov, Some(Sriov { max_virtual_functions: 128, virtual_functions: Some(2) }));
+        let vpd = nic.vpd.as_ref().unwrap();
+        assert_eq!((vpd.serial_number.as_deref(), vpd.is_checksum_valid), (Some("AC2401X00017"), Some(true)));
+        assert_eq!((&port.vpd, &virtual_function.vpd), (&None, &None));
         let aer = nic.aer.as_ref().unwrap();
         assert_eq!((aer.correctable, aer.nonfatal, aer.fatal), (Some(2), None, Some(0)));
         assert_eq!(aer.kinds, BTreeMap::from([("BadTLP".to_owned(), 2)]));

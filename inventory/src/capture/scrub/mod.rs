@@ -7,7 +7,7 @@
 mod forms;
 mod values;
 
-use crate::bmc;
+use crate::{bmc, pci};
 use forms::{StandIns, stand_in};
 use kernel::order::Gather;
 use kernel::record::Kind;
@@ -53,6 +53,9 @@ fn scrub_file(path: &Path, bytes: &[u8], values: &Values, stand_ins: &StandIns, 
         from = range.end;
     }
     out.extend(stand_ins.apply(&bytes[from..]));
+    if path.starts_with("/sys") && path.ends_with("vpd") && out != bytes {
+        pci::vpd::correct(&mut out);
+    }
     out
 }
 

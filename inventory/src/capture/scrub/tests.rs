@@ -330,3 +330,40 @@ fn drives_behind_raid_controllers_stayed() {
     assert_eq!(crate::megaraid::drive(drive, 8).unwrap().model.as_deref(), Some("ST1000NX0453"));
     assert_eq!(drive[200..208], content(&scrubbed, "/landfall/disks/megaraid0/megaraid-drives")[16..24]);
 }
+
+#[test]
+fn cards_modules_and_accelerators_keep_their_make_and_lose_their_serials() {
+    let vpd = pci::vpd::tests::card("AC2401X00017");
+    let mut module = vec![0; 128];
+    module[0] = 3;
+    module[20..30].copy_from_slice(b"ACME CORP.");
+    module[68..77].copy_from_slice(b"ACS123456");
+    let entries = BTreeMap::from([
+        file("/sys/devices/pci0000:00/0000:01:00.0/vpd", &vpd),
+        file("/landfall/interfaces/eno1/module-50-00-00-lower", &module),
+        file("/landfall/interfaces/eno1/module-51-00-00-lower", [3; 128]),
+        file("/sys/class/infiniband/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:0c42:a103:0012:3456\n"),
+        file("/sys/devices/pci0000:00/0000:05:00.0/unique_id", "9a8b7c6d5e4f3a2b\n"),
+        file(
+            "/proc/driver/nvidia/gpus/0000:07:00.0/information",
+            "GPU UUID: GPU-01234567-89ab-cdef-0123-456789abcde0\n",
+        ),
+    ]);
+    let scrubbed = scrub(entries, b"key");
+    let values: [&[u8]; 7] = [
+        b"AC2401X00017",
+        b"0123456789abcdef0123456789abcdef",
+        b"asset-7",
+        b"ACS123456",
+        b"a103:0012:3456",
+        b"6d5e4f3a2b",
+        b"456789abcde0",
+    ];
+    assert_gone(&scrubbed, &values);
+    let vpd = content(&scrubbed, "/sys/devices/pci0000:00/0000:01:00.0/vpd");
+    let mut corrected = vpd.to_vec();
+    pci::vpd::correct(&mut corrected);
+    assert_eq!(vpd, corrected, "the checksum is right");
+    assert!(vpd.windows(8).any(|window| window == b"AC-X6-DX"));
+    assert!(content(&scrubbed, "/landfall/interfaces/eno1/module-50-00-00-lower").starts_with(&module[..40]));
+}

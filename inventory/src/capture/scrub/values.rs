@@ -1,7 +1,7 @@
 //! What must be removed, from the files known to contain it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
-use crate::{bmc, identity::SHARED_SERIALS, scsi, ses, smartarray, smbios::Smbios, tpm};
+use crate::{bmc, identity::SHARED_SERIALS, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
 use kernel::order::Gather;
 use kernel::{bytes::le64, hex, record::Kind};
 use std::{
@@ -38,7 +38,7 @@ const MAKES: [&str; 8] = [
 ];
 
 /// Files of sysfs, the device tree among them, that contain only such a value, by their last component.
-const VALUE_FILES: [&str; 26] = [
+const VALUE_FILES: [&str; 27] = [
     "board_serial",
     "board_asset_tag",
     "chassis_serial",
@@ -48,6 +48,7 @@ const VALUE_FILES: [&str; 26] = [
     "serial",
     "serial_number",
     "serial-number",
+    "unique_id",
     "system-id",
     "wwid",
     "wwn",
@@ -215,6 +216,17 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
         "vpd_pg89" | "scsi-page-89" => of_ata(bytes.get(PAGE_89_IDENTIFY..).unwrap_or_default()),
         "vpd_pg80" | "scsi-page-80" => {
             vec![clean(&String::from_utf8_lossy(bytes.get(4..).unwrap_or_default())).to_owned()]
+        }
+        "vpd" if path.starts_with("/sys") => pci::vpd::secrets(bytes),
+        // The last half of an InfiniBand address is the port's GUID.
+        _ if path.parent().is_some_and(|parent| parent.ends_with("gids")) => {
+            vec![text().get(20..).map(|guid| clean(guid).to_owned()).unwrap_or_default()]
+        }
+        _ if path.starts_with("/proc/driver/nvidia") => {
+            text().lines().filter_map(|line| after(line, "GPU-")).map(|uuid| uuid.trim().to_owned()).collect()
+        }
+        _ if path.starts_with("/landfall/interfaces") && name.starts_with("module-") => {
+            optics::serial(bytes, name.ends_with("upper")).into_iter().collect()
         }
         "vpd_pg83" | "scsi-page-83" => of_page_83(bytes.get(4..).unwrap_or_default()),
         "scsi-log-18" => scsi::addresses(bytes),
