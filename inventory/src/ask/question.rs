@@ -233,7 +233,11 @@ impl Question {
             Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
-            Self::Ipmi { .. } | Self::SensorRecords | Self::PartData { .. } | Self::Events { .. } | Self::Cpuid { .. } => None,
+            Self::Ipmi { .. }
+            | Self::SensorRecords
+            | Self::PartData { .. }
+            | Self::Events { .. }
+            | Self::Cpuid { .. } => None,
             Self::TpmCapability { tpm, .. } | Self::TpmNv { tpm, .. } | Self::TpmPublic { tpm, .. } => {
                 Some(tpm.clone())
             }

@@ -1,6 +1,6 @@
 //! Processor caches, counted as they are and not for each CPU that shares them.
 
-use super::{lists, processors::CPUS};
+use super::{lists, place::CPUS};
 use crate::Root;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

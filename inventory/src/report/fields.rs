@@ -53,7 +53,7 @@ const PLACES: [&str; 20] = [
 ];
 
 /// Facts that no other machine of the same make has, and what says nothing of the machine at all.
-const OF_ONE_MACHINE: [&str; 24] = [
+const OF_ONE_MACHINE: [&str; 28] = [
     "asset_tag",
     "command_line",
     "crash_records",
@@ -67,8 +67,11 @@ const OF_ONE_MACHINE: [&str; 24] = [
     "ipv4_gateway",
     "ipv4_mask",
     "ipv6_address",
+    "keywords",
+    "lid",
     "mac_address",
     "made",
+    "manufacturing_date",
     "not_after",
     "not_before",
     "pcrs",
@@ -77,27 +80,33 @@ const OF_ONE_MACHINE: [&str; 24] = [
     "service_hostname",
     "service_uuid",
     "subject",
+    "subnet_manager_lid",
     "uuid",
 ];
 
 /// Parts of names of what is unique in the world.
-const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "node_guid", "mac_address", "public_key"];
+const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "_guid", "mac_address", "public_key"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 38] = [
+const MEASURED: [&str; 45] = [
     "aer",
     "alarm",
     "boot_up_state",
+    "carrier_losses",
     "charge_percent",
     "conditions",
     "corrected_errors",
     "current_speed_mhz",
     "date",
+    "dirty_shutdowns",
     "disparity_errors",
+    "down_reason",
+    "errors",
     "event_log",
     "invalid_dwords",
     "last_attempt_status",
     "last_attempt_version",
+    "link_downs",
     "media_errors",
     "memory_corrected_errors",
     "memory_uncorrected_errors",
@@ -110,10 +119,12 @@ const MEASURED: [&str; 38] = [
     "power_supply_state",
     "power_watts",
     "predicted_failures",
+    "raised_flags",
     "reading",
     "reset_problems",
     "scsi_log",
     "sensor_state",
+    "signals",
     "smart",
     "speed_rpm",
     "sync_losses",

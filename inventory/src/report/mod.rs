@@ -3,19 +3,25 @@
 //! Units stand in the names of the facts. A fact that can't be read is absent, lists are sorted, and the same machine gives
 //! the same bytes but for what it measures (temperatures, counters).
 
+mod accelerators;
+mod attached;
 mod caches;
 pub mod cli;
 mod condition;
 mod controllers;
+mod cores;
 mod cpuinfo;
 mod devicetree;
 mod diff;
+mod enclaves;
 mod expect;
 mod fields;
+mod finding;
 mod firmware;
 mod health;
 mod kernel;
 mod layout;
+mod links;
 mod lists;
 mod logs;
 pub mod management;
@@ -29,6 +35,7 @@ mod raid;
 mod schema;
 mod security;
 mod sensors;
+mod signals;
 mod slots;
 mod starter;
 pub mod storage;
@@ -39,6 +46,7 @@ mod tables;
 mod topology;
 #[cfg(test)]
 mod toy;
+mod usb;
 mod warnings;
 pub mod watch;
 mod wear;
@@ -46,14 +54,20 @@ mod words;
 
 pub use crate::{
     bmc::{Event, EventLog, Part, PartBoard, PartChassis, PartProduct, Satellite, Sensor, SupplyRating},
-    pci::{Aer, Function, Link, Sriov},
+    optics::{Module, ModuleLimits, Signal},
+    pci::{Aer, Function, Link, Sriov, Vpd},
     smbios,
     tpm::{Certificate, EndorsementKey, TpmDetails},
 };
+pub use accelerators::Accelerator;
+pub use attached::AttachedMemory;
 pub use caches::Cache;
+pub use cores::CoreKind;
+pub use enclaves::{MemoryEncryption, Sgx};
 pub use firmware::{Firmware, FirmwareResource};
 pub use health::{Health, PowerSupply};
 pub use kernel::Kernel;
+pub use links::Ethernet;
 pub use management::ManagementController;
 pub use memory::{CountedModule, Memory, MemoryController, Mismatch};
 pub use network::Network;
@@ -65,6 +79,7 @@ pub use slots::Slot;
 pub use storage::Storage;
 pub use supplies::PowerSupplyUnit;
 pub use system::System;
+pub use usb::UsbDevice;
 pub use words::{escaped, printable};
 
 use crate::{Root, about, identity, pci, smbios::Smbios};
@@ -110,6 +125,9 @@ pub struct Report {
     pub processors: Processors,
     /// Memory: modules, sockets, errors.
     pub memory: Memory,
+    /// CXL and persistent memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached_memory: Option<AttachedMemory>,
     /// Expansion slots, in the firmware's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
@@ -127,6 +145,12 @@ pub struct Report {
     pub storage: Storage,
     /// Network cards.
     pub network: Network,
+    /// Graphics processors and accelerators, by PCI address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accelerators: Vec<Accelerator>,
+    /// Devices on the USB bus, by bus and ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usb_devices: Vec<UsbDevice>,
 }
 
 /// The report of a machine, the running one or a captured one.
@@ -158,11 +182,14 @@ pub fn collect(root: &Root) -> Report {
             firmware: firmware::firmware(root, &smbios),
             processors,
             memory,
+            attached_memory: attached::attached_memory(root),
             slots: slots::slots(&smbios, &pci),
             onboard_devices: smbios.onboard_devices(),
+            accelerators: accelerators::accelerators(root, &pci),
             pci,
             storage: storage::storage(root),
             network: network::network(root),
+            usb_devices: usb::usb_devices(root),
         };
         let management_controller = controller.join().ok().flatten();
         let power_supply_units = supplies::supplies(&smbios, management_controller.as_ref());

@@ -1,13 +1,45 @@
 //! Network cards: their drivers, firmware, links and offloads. Only what is hardware; the rest is configuration.
 
-use super::place::{is_virtual, pci_address};
-use crate::{Root, ask::Question, ethtool};
+use super::{
+    links::{self, Ethernet},
+    place::{is_virtual, pci_address},
+};
+use crate::{Root, ask::Question, ethtool, optics::Module};
 use kernel::order;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 
 const NET: &str = "/sys/class/net";
 const INFINIBAND: &str = "/sys/class/infiniband";
+
+/// Counters of errors that InfiniBand defines, and that some drivers have for RoCE.
+const RDMA_ERRORS: [&str; 12] = [
+    "VL15_dropped",
+    "excessive_buffer_overrun_errors",
+    "link_downed",
+    "link_error_recovery",
+    "local_link_integrity_errors",
+    "port_rcv_constraint_errors",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_constraint_errors",
+    "port_xmit_discards",
+    "symbol_error",
+];
+/// Those of drivers: mlx5, bnxt_re, irdma, efa.
+const RDMA_DRIVER_ERRORS: [&str; 10] = [
+    "local_ack_timeout_err",
+    "out_of_sequence",
+    "packet_seq_err",
+    "rnr_nak_retry_err",
+    "roce_slow_restart",
+    "rx_icrc_encapsulated",
+    "seq_err_naks_rcvd",
+    "res_oos_drop_count",
+    "rx_drops",
+    "unrecoverable_err",
+];
 
 /// Network hardware.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -90,6 +122,12 @@ pub struct NetworkPort {
     /// The driver's own flags (ethtool --show-priv-flags).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub private_flags: BTreeMap<String, bool>,
+    /// Its link: speeds, error correction, errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ethernet: Option<Ethernet>,
+    /// The optical module or cable that is plugged in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<Module>,
 }
 
 /// An InfiniBand or RoCE device (/sys/class/infiniband).
@@ -113,6 +151,12 @@ pub struct RdmaDevice {
     /// GUID of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_guid: Option<String>,
+    /// GUID that all devices of one adapter share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sys_image_guid: Option<String>,
+    /// What it is: CA (adapter), Switch, RNIC (iWARP) and the like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_type: Option<String>,
     /// Its ports, by number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<RdmaPort>,
@@ -136,18 +180,37 @@ pub struct RdmaPort {
     /// Speed and width, such as 200 Gb/sec (4X HDR).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
+    /// GUID of the port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_guid: Option<String>,
+    /// Local identifier that the subnet manager gave it; 0 without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lid: Option<String>,
+    /// Local identifier of the subnet manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnet_manager_lid: Option<String>,
+    /// Counters that mean errors and are not zero, by their names in sysfs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<String, u64>,
 }
 
 /// All network hardware.
 pub(crate) fn network(root: &Root) -> Network {
     let names: Vec<String> = root.list(NET).into_iter().filter(|name| is_hardware(root, name)).collect();
     // All are asked at once: a card whose firmware is slow does not hold up the others.
-    let questions: Vec<Question> = names.iter().flat_map(|name| questions(name)).collect();
+    let questions: Vec<Question> =
+        names.iter().flat_map(|name| questions(name).into_iter().chain(links::questions(name))).collect();
     let mut answers = root.ask_all(&questions).into_iter();
-    let mut interfaces = Vec::new();
+    let (mut interfaces, mut first_pages) = (Vec::new(), Vec::new());
     for name in names {
-        let answers = std::array::from_fn(|_| answers.next()?.ok());
-        interfaces.push(port(root, name, answers));
+        let of_card = std::array::from_fn(|_| answers.next()?.ok());
+        let of_link = std::array::from_fn(|_| answers.next()?.ok());
+        first_pages.push((name.clone(), answers.next().and_then(Result::ok)));
+        let ethernet = links::ethernet(root, &format!("{NET}/{name}"), of_link);
+        interfaces.push(NetworkPort { ethernet, ..port(root, name, of_card) });
+    }
+    for (interface, module) in interfaces.iter_mut().zip(links::modules(root, first_pages)) {
+        interface.module = module;
     }
     let rdma_devices = root.list(INFINIBAND).into_iter().map(|name| rdma_device(root, name)).collect();
     Network { interfaces, rdma_devices }
@@ -217,6 +280,7 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         private_flags,
         pci_address: pci.map(|(_, address)| address),
         name,
+        ..NetworkPort::default()
     }
 }
 
@@ -237,7 +301,13 @@ fn rdma_device(root: &Root, name: String) -> RdmaDevice {
     let word = |text: Option<String>| text.map(|text| text.rsplit(": ").next().unwrap_or_default().to_owned());
     let port = |number: String| {
         let text = |file: &str| text(&format!("ports/{number}/{file}"));
+        // The first address of a port ends with its GUID.
+        let guid = text("gids/0").filter(|gid| gid.len() == 39).and_then(|gid| gid.get(20..).map(str::to_owned));
         RdmaPort {
+            port_guid: guid.filter(|guid| guid != "0000:0000:0000:0000"),
+            lid: text("lid"),
+            subnet_manager_lid: text("sm_lid"),
+            errors: rdma_errors(root, &format!("{dir}/ports/{number}")),
             link_layer: text("link_layer"),
             state: word(text("state")),
             physical_state: word(text("phys_state")),
@@ -251,9 +321,22 @@ fn rdma_device(root: &Root, name: String) -> RdmaDevice {
         board_id: text("board_id"),
         firmware_version: text("fw_ver"),
         node_guid: text("node_guid"),
+        sys_image_guid: text("sys_image_guid"),
+        node_type: word(text("node_type")),
         ports: numbers.into_iter().map(port).collect(),
         name,
     }
+}
+
+/// A driver may ask the device's firmware for them.
+fn rdma_errors(root: &Root, port: &str) -> BTreeMap<String, u64> {
+    let files: Vec<String> = [("counters", &RDMA_ERRORS[..]), ("hw_counters", &RDMA_DRIVER_ERRORS)]
+        .into_iter()
+        .flat_map(|(dir, names)| names.iter().map(move |name| format!("{port}/{dir}/{name}")))
+        .collect();
+    let counts = root.measured(&files).into_iter().map(|count| count?.parse().ok().filter(|count| *count > 0));
+    let named = files.iter().zip(counts).filter_map(|(file, count)| Some((file.rsplit('/').next()?, count?)));
+    named.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 #[cfg(test)]
@@ -320,6 +403,12 @@ mod tests {
             ("ports/1/state", "4: ACTIVE\n"),
             ("ports/1/phys_state", "5: LinkUp\n"),
             ("ports/1/rate", "200 Gb/sec (4X HDR)\n"),
+            ("ports/1/gids/0", "fe80:0000:0000:0000:0c42:a103:0012:3456\n"),
+            ("ports/1/lid", "0x1f\n"),
+            ("ports/1/counters/symbol_error", "4\n"),
+            ("ports/1/counters/link_downed", "0\n"),
+            ("ports/1/hw_counters/out_of_sequence", "9\n"),
+            ("node_type", "1: CA\n"),
             ("ports/10/state", "1: DOWN\n"),
             ("ports/2/state", "1: DOWN\n"),
         ] {
@@ -332,5 +421,9 @@ mod tests {
         assert_eq!(device.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>(), ["1", "2", "10"]);
         assert_eq!(device.ports[0].state.as_deref(), Some("ACTIVE"));
         assert_eq!(device.ports[0].rate.as_deref(), Some("200 Gb/sec (4X HDR)"));
+        assert_eq!((device.node_type.as_deref(), device.ports[0].lid.as_deref()), (Some("CA"), Some("0x1f")));
+        assert_eq!(device.ports[0].port_guid.as_deref(), Some("0c42:a103:0012:3456"));
+        let errors = [("symbol_error".to_owned(), 4), ("out_of_sequence".to_owned(), 9)];
+        assert_eq!(device.ports[0].errors, errors.into());
     }
 }

@@ -1,10 +1,15 @@
 //! NUMA nodes: which memory is near to which CPUs.
 
+use super::lists;
 use crate::Root;
 use kernel::order;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 const NODES: &str = "/sys/devices/system/node";
+const TIERS: &str = "/sys/devices/virtual/memory_tiering";
+/// How a node's memory is reached: from the CPUs that are nearest, else from the nearest initiator.
+const ACCESS: [&str; 2] = ["access1", "access0"];
 
 /// A NUMA node (/sys/devices/system/node).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +26,21 @@ pub struct NumaNode {
     /// Distances to the online nodes in their order; 10 is the node itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<u32>,
+    /// Memory tier; those with lower numbers are faster, and are used first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_tier: Option<u32>,
+    /// What CPUs can read from its memory, as the firmware reports (ACPI HMAT): megabytes a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_mb_per_second: Option<u64>,
+    /// What CPUs can write to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_mb_per_second: Option<u64>,
+    /// How long a read takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_latency_nanoseconds: Option<u64>,
+    /// How long a write takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_latency_nanoseconds: Option<u64>,
     /// Huge pages set aside, by size. Sizes of which there are none are left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub huge_pages: Vec<HugePages>,
@@ -37,11 +57,21 @@ pub struct HugePages {
 }
 
 pub(super) fn nodes(root: &Root) -> Vec<NumaNode> {
+    let tiers = tiers(root);
     let node = |name: String| {
         let id = name.strip_prefix("node")?.parse().ok()?;
         let dir = format!("{NODES}/{name}");
         let text = |name: &str| root.attribute(format!("{dir}/{name}"));
+        let reached = |name: &str| {
+            let number = |access: &&str| root.number::<u64>(format!("{dir}/{access}/initiators/{name}"));
+            ACCESS.iter().find_map(number).filter(|number| *number > 0)
+        };
         Some(NumaNode {
+            memory_tier: tiers.iter().find(|(_, nodes)| nodes.contains(&id)).map(|(tier, _)| *tier),
+            read_mb_per_second: reached("read_bandwidth"),
+            write_mb_per_second: reached("write_bandwidth"),
+            read_latency_nanoseconds: reached("read_latency"),
+            write_latency_nanoseconds: reached("write_latency"),
             id,
             cpus: text("cpulist"),
             memory_bytes: text("meminfo").as_deref().and_then(mem_total),
@@ -52,6 +82,15 @@ pub(super) fn nodes(root: &Root) -> Vec<NumaNode> {
     let mut nodes: Vec<NumaNode> = root.list(NODES).into_iter().filter_map(node).collect();
     order::sort_by_key(&mut nodes, |node| node.id);
     nodes
+}
+
+/// Tiers with their nodes.
+fn tiers(root: &Root) -> Vec<(u32, BTreeSet<u32>)> {
+    let tier = |name: String| {
+        let nodes = root.attribute(format!("{TIERS}/{name}/nodelist"))?;
+        Some((name.strip_prefix("memory_tier")?.parse().ok()?, lists::parse(&nodes)))
+    };
+    root.list(TIERS).into_iter().filter_map(tier).collect()
 }
 
 /// `Node 0 MemTotal:       30601816 kB`
@@ -90,6 +129,12 @@ mod tests {
             ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "0\n"),
             ("sys/devices/system/node/node10/cpulist", "\n"),
             ("sys/devices/system/node/node2/distance", "10 x\n"),
+            ("sys/devices/system/node/node2/access0/initiators/read_bandwidth", "1\n"),
+            ("sys/devices/system/node/node2/access1/initiators/read_bandwidth", "30000\n"),
+            ("sys/devices/system/node/node2/access0/initiators/read_latency", "250\n"),
+            ("sys/devices/system/node/node2/access1/initiators/write_latency", "0\n"),
+            ("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0,10\n"),
+            ("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "2\n"),
             ("sys/devices/system/node/possible", "0-10\n"),
         ]);
         let found = nodes(&tree.root());
@@ -98,5 +143,8 @@ mod tests {
         assert_eq!(found[0].huge_pages, [HugePages { page_bytes: 1 << 30, pages: 4 }]);
         assert_eq!((found[1].cpus.as_ref(), found[1].distances.len()), (None, 0));
         assert_eq!(found[2].cpus.as_deref(), Some(""));
+        assert_eq!(found.iter().map(|node| node.memory_tier).collect::<Vec<_>>(), [Some(4), Some(22), Some(4)]);
+        assert_eq!((found[1].read_mb_per_second, found[1].read_latency_nanoseconds), (Some(30_000), Some(250)));
+        assert_eq!((found[1].write_latency_nanoseconds, found[0].read_mb_per_second), (None, None));
     }
 }

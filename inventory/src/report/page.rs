@@ -26,13 +26,15 @@ const MIN_TEXT: usize = 12;
 const MAX_LABEL: usize = 28;
 
 /// Parts that come first, in this order; the others follow by name.
-const FIRST: [&str; 11] = [
+const FIRST: [&str; 13] = [
     "system",
     "firmware",
     "processors",
     "memory",
+    "attached_memory",
     "storage",
     "network",
+    "accelerators",
     "slots",
     "onboard_devices",
     "power_supply_units",
@@ -42,7 +44,8 @@ const FIRST: [&str; 11] = [
 /// Parts that come last: the longest.
 const LAST: [&str; 1] = ["pci"];
 /// Titles of parts whose names do not say it.
-const TITLES: [(&str, &str); 1] = [("pci", "PCI functions")];
+const TITLES: [(&str, &str); 3] =
+    [("pci", "PCI functions"), ("attached_memory", "CXL and persistent memory"), ("usb_devices", "USB devices")];
 /// Parts that are shown at the top, or only in JSON.
 const TOLD: [&str; 6] = ["schema_version", "host_id", "host_id_source", "date", "hostname", "tool_version"];
 /// How the page is to look.

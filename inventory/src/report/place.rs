@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// Where the kernel lists the CPUs.
+pub(super) const CPUS: &str = "/sys/devices/system/cpu";
+
 /// Whether it is on no bus.
 pub(super) fn is_virtual(sys: &Path) -> bool {
     sys.iter().any(|name| name == "virtual")

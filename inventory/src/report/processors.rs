@@ -2,9 +2,13 @@
 
 use super::{
     caches::{self, Cache},
+    cores::{CoreKind, core_kinds},
     cpuinfo::{self, CpuInfo},
-    devicetree, lists,
+    devicetree,
+    enclaves::{self, MemoryEncryption, Sgx},
+    lists,
     numa::{self, NumaNode},
+    place::CPUS,
 };
 use crate::{
     Root,
@@ -14,7 +18,6 @@ use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) const CPUS: &str = "/sys/devices/system/cpu";
 /// Some 2 KiB a processor, and thousands of processors.
 const MAX_CPUINFO_BYTES: usize = 32 << 20;
 /// The CPUs of one package, by either name.
@@ -71,6 +74,15 @@ pub struct Processors {
     /// Features all CPUs have, by the names of /proc/cpuinfo, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// Kinds of cores, the strongest first, where they are not all alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_kinds: Vec<CoreKind>,
+    /// Enclaves (SGX); absent for processors without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sgx: Option<Sgx>,
+    /// Encryption of memory and of guests by AMD's processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_encryption: Option<MemoryEncryption>,
     /// Caches, each size of them once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
@@ -174,6 +186,9 @@ pub(super) fn processors(root: &Root, smbios: &Smbios) -> Processors {
         virtual_address_bits: info.address_bits.map(|(_, bits)| bits),
         virtualization: has("vmx").or_else(|| has("svm")),
         flag_count: u32::try_from(info.flags.len()).ok().filter(|count| *count > 0),
+        core_kinds: core_kinds(root, &online),
+        sgx: enclaves::sgx(root, &info.flags),
+        memory_encryption: enclaves::memory_encryption(root),
         flags: info.flags.into_iter().collect(),
         caches: caches::caches(root, &online),
         numa_nodes: numa::nodes(root),

@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 30] = [
+pub(super) const TABLES: [Table; 42] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -200,7 +200,15 @@ pub(super) const TABLES: [Table; 30] = [
     },
     Table {
         list: "numa_nodes",
-        columns: &[("node", "{id}"), ("cpus", "{cpus}"), ("memory", "{memory_bytes}"), ("distances", "{distances}")],
+        columns: &[
+            ("node", "{id}"),
+            ("cpus", "{cpus}"),
+            ("memory", "{memory_bytes}"),
+            ("distances", "{distances}"),
+            ("tier", "{memory_tier}"),
+            ("reads", "{read_mb_per_second}"),
+            ("latency", "{read_latency_nanoseconds}"),
+        ],
         but: None,
     },
     Table {
@@ -473,6 +481,56 @@ pub(super) const TABLES: [Table; 30] = [
         but: None,
     },
     Table {
+        list: "interfaces",
+        columns: &[
+            ("interface", "{name}"),
+            ("fec", "{ethernet.fec_active}"),
+            ("lanes", "{ethernet.lanes}"),
+            ("downs", "{ethernet.link_downs|ethernet.carrier_losses}"),
+            ("no link", "{ethernet.down_reason}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "interfaces",
+        columns: &[
+            ("interface", "{name}"),
+            ("module", "{module.form}"),
+            ("maker", "{module.vendor}"),
+            ("part", "{module.part_number}"),
+            ("serial", "{module.serial_number}"),
+            ("media", "{module.media}"),
+            ("now", "{module.temperature_celsius}"),
+            ("flags", "{module.raised_flags}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "accelerators",
+        columns: &[
+            ("accelerator", "{address}"),
+            ("driver", "{driver}"),
+            ("model", "{model}"),
+            ("memory", "{memory_size_bytes}"),
+            ("bios", "{vbios_version}"),
+            ("serial", "{serial_number}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "usb_devices",
+        columns: &[
+            ("device", "{name}"),
+            ("id", "{vendor_id}:{product_id}"),
+            ("maker", "{manufacturer}"),
+            ("model", "{model}"),
+            ("speed", "{speed_mbps}"),
+            ("class", "{classes}"),
+            ("driver", "{drivers}"),
+        ],
+        but: None,
+    },
+    Table {
         list: "pci",
         columns: &[
             ("address", "{address}"),
@@ -481,6 +539,8 @@ pub(super) const TABLES: [Table; 30] = [
             ("device", "{device|device_id}"),
             ("driver", "{driver}"),
             ("link", "{link.speed_gts} x{link.width_lanes}"),
+            ("part", "{vpd.part_number}"),
+            ("serial", "{vpd.serial_number}"),
         ],
         but: Some((is_part_of_the_board, "bridges, parts of the processor and virtual functions")),
     },

@@ -1,9 +1,9 @@
 //! What should be checked before this machine is used, and what is worth knowing about it.
 
 use super::{
-    Function, Health, Memory, PowerSupplyUnit, Processors, Report, Security,
+    Function, Health, Memory, PowerSupplyUnit, Processors, Report, Security, accelerators, attached,
     memory::modules,
-    wear,
+    signals, wear,
     words::{label, with_unit},
 };
 use crate::smbios::MemoryDevice;
@@ -88,6 +88,12 @@ pub(super) fn findings(report: &Report) -> Findings {
     report.pci.iter().for_each(|function| pci(function, is_real, &mut found));
     processors(&report.processors, &mut found.warnings);
     wear::findings(&report.storage, &mut found);
+    let attached = report.attached_memory.iter().flat_map(attached::findings);
+    let of_parts = attached.chain(accelerators::findings(&report.accelerators));
+    for finding in signals::findings(&report.network).into_iter().chain(of_parts) {
+        let lines = if finding.is_warning { &mut found.warnings } else { &mut found.notes };
+        lines.say_of(finding.of, finding.text);
+    }
     health(&report.health, &mut found.warnings);
     management(report, &mut found.warnings);
     if is_real {
@@ -109,6 +115,9 @@ fn pci(function: &Function, is_real: bool, found: &mut Findings) {
     if let Some(link) = function.link.as_ref().filter(|link| is_real && link.degraded == Some(true)) {
         let reason = link.limited_by.as_deref().unwrap_or("below what both ends can do");
         found.warnings.say_of(&name, format!("PCIe link is degraded: {reason}"));
+    }
+    if function.vpd.as_ref().is_some_and(|vpd| vpd.is_checksum_valid == Some(false)) {
+        found.warnings.say_of(&name, "the checksum of its vital product data is wrong");
     }
     let Some(aer) = &function.aer else { return };
     let counts = [("fatal", aer.fatal), ("nonfatal", aer.nonfatal)];

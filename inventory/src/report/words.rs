@@ -9,7 +9,7 @@ pub(super) const MANY: usize = 24;
 const MAX_TEXT: usize = 2048;
 
 /// Units at the end of names, and how they follow the value.
-const UNITS: [(&str, &str); 13] = [
+const UNITS: [(&str, &str); 19] = [
     ("_celsius", " °C"),
     ("_percent", " %"),
     ("_khz", " kHz"),
@@ -23,6 +23,12 @@ const UNITS: [(&str, &str); 13] = [
     ("_mv", " mV"),
     ("_hours", " h"),
     ("_seconds", " s"),
+    ("_dbm", " dBm"),
+    ("_milliamperes", " mA"),
+    ("_meters", " m"),
+    ("_nanometers", " nm"),
+    ("_nanoseconds", " ns"),
+    ("_mb_per_second", " MB/s"),
 ];
 
 /// A name for people: without the unit, which follows the value.
