@@ -2,7 +2,7 @@
 
 use crate::{
     facts::Facts,
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     plan::{Kind, Planned, Request},
     result::{Gauge, Part, number},
 };
@@ -97,7 +97,7 @@ impl Load for Core {
         Ok(())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         let start = run.now();
         loop {
             for unit in self.units {
@@ -115,7 +115,7 @@ impl Load for Core {
             }
         }
         self.measure_clock(run);
-        Ok(Step::Again)
+        Ok(())
     }
 
     fn end(&mut self) {
@@ -150,7 +150,7 @@ mod tests {
         let run = Run::default();
         core.start(&run).unwrap();
         run.end();
-        assert_eq!(core.step(&run).unwrap(), Step::Again);
+        core.step(&run).unwrap();
         core.end();
         core.findings().clone()
     }

@@ -11,20 +11,13 @@ use std::{
 /// Why a load could not work.
 pub(crate) type Trouble = Box<dyn Error + Send + Sync>;
 
-/// Whether there is more to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Again,
-    Done,
-}
-
 /// One load on one part of the machine. Each has a thread, which makes steps until the burn-in is over.
 pub(crate) trait Load: Send {
     /// Takes what it needs. Asks [`Run::is_over`] where that takes longer than a second.
     fn start(&mut self, run: &Run) -> Result<(), Trouble>;
 
     /// Works for a fraction of a second: a stop waits for the end of it.
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble>;
+    fn step(&mut self, run: &Run) -> Result<(), Trouble>;
 
     /// Gives back what must not stay taken, when it is over.
     fn end(&mut self) {}

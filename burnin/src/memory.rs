@@ -5,7 +5,7 @@ mod shares;
 
 use crate::{
     facts::Facts,
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     plan::{Kind, Planned, Request},
     result::{Part, number, wide},
 };
@@ -233,7 +233,7 @@ impl<M: Memory> Load for Tester<M> {
         Ok(())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         if std::mem::replace(&mut self.shortages, run.shortages()) != run.shortages() {
             if let Some(memory) = &mut self.memory {
                 memory.halve();
@@ -254,7 +254,7 @@ impl<M: Memory> Load for Tester<M> {
                 break;
             }
         }
-        Ok(Step::Again)
+        Ok(())
     }
 
     fn end(&mut self) {

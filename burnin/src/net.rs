@@ -9,7 +9,7 @@ mod wire;
 
 use crate::{
     facts::Facts,
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     plan::{Kind, Planned, Request},
     result::{Gauge, Part, number, wide},
 };
@@ -255,7 +255,7 @@ impl Load for Link {
         reached.map(drop).map_err(|error| format!("nothing serves at {}: {error}", self.peer).into())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         let carried = self.slice(run);
         let has_failed = carried.iter().any(Result::is_err);
         for ((place, direction), carried) in DIRECTIONS.into_iter().enumerate().zip(carried) {
@@ -266,7 +266,7 @@ impl Load for Link {
         }
         self.is_udp = !self.is_udp;
         self.part.add("slices", 1.0);
-        Ok(Step::Again)
+        Ok(())
     }
 
     fn findings(&self) -> &Part {

@@ -184,6 +184,7 @@ impl Part {
         *self.measurements.entry(name.to_owned()).or_default() += value;
     }
 
+    #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.measurements.get(name).copied()
     }

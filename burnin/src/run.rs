@@ -1,7 +1,7 @@
 //! Runs all loads until the time is over, and puts together what they found.
 
 use crate::{
-    load::{Load, Run, Step},
+    load::{Load, Run},
     result::{Document, Part, SCHEMA_VERSION, State, Verdict},
     totals::totals,
     watch::Watch,
@@ -167,18 +167,15 @@ fn begin_group(group: Group, place: &mut usize, board: &Arc<Board>, run: &Arc<Ru
 }
 
 fn work(mut load: Box<dyn Load>, place: usize, board: &Board, run: &Run) {
-    let started = load.start(run);
+    let mut result = load.start(run);
     board.starting.fetch_sub(1, Ordering::AcqRel);
-    let mut result = started.map(|()| Step::Again);
-    while let Ok(Step::Again) = result
-        && !run.is_over()
-    {
+    while result.is_ok() && !run.is_over() {
         result = load.step(run);
         board.put(place, load.findings(), State::Running, None);
     }
     load.end();
     let (state, error) = match result {
-        Ok(_) => (State::Done, None),
+        Ok(()) => (State::Done, None),
         Err(error) => (State::Failed, Some(in_full(&*error))),
     };
     board.put(place, load.findings(), state, error);
@@ -192,7 +189,7 @@ mod tests {
     use kernel::Cancel;
     use testkit::tree::Tree;
 
-    /// Works until it is over, or fails, finds or ends at its second step.
+    /// Works until it is over, or fails or finds at its second step.
     struct Fake {
         part: Part,
         deed: Deed,
@@ -203,7 +200,6 @@ mod tests {
         Work,
         Fail,
         Find,
-        End,
         FailToStart,
     }
 
@@ -212,19 +208,18 @@ mod tests {
             if self.deed == Deed::FailToStart { Err("nothing to take".into()) } else { Ok(()) }
         }
 
-        fn step(&mut self, _: &Run) -> Result<Step, Trouble> {
+        fn step(&mut self, _: &Run) -> Result<(), Trouble> {
             thread::sleep(Duration::from_millis(1));
             self.part.add("steps", 1.0);
             if self.part.get("steps") == Some(1.0) {
-                return Ok(Step::Again);
+                return Ok(());
             }
             match self.deed {
                 Deed::Fail => return Err("broke".into()),
-                Deed::End => return Ok(Step::Done),
                 Deed::Find => drop(self.part.fault("wrong")),
                 Deed::Work | Deed::FailToStart => {}
             }
-            Ok(Step::Again)
+            Ok(())
         }
 
         fn end(&mut self) {
@@ -251,7 +246,7 @@ mod tests {
 
     #[test]
     fn all_that_works_to_the_end_passes() {
-        let found = result(&[Deed::Work, Deed::End], SHORT, &Cancel::default());
+        let found = result(&[Deed::Work, Deed::Work], SHORT, &Cancel::default());
         assert_eq!((found.verdict, found.parts.len(), found.stopped), (Verdict::Pass, 3, false));
         assert!(found.parts.iter().all(|part| part.state == State::Done && part.get("ended") == Some(1.0)));
         assert!(found.parts.iter().all(|part| part.get("steps") > Some(0.0)));

@@ -5,7 +5,7 @@ use super::{
     medium::{Block, Medium, NAME},
 };
 use crate::{
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     result::{Part, number},
 };
 use diskwrite::speed::Histogram;
@@ -167,12 +167,12 @@ impl Load for Reader<Device> {
         Ok(())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         let start = run.now();
         while !run.is_over() && run.now().duration_since(start) < STEP {
             self.read(run)?;
         }
-        Ok(Step::Again)
+        Ok(())
     }
 
     fn end(&mut self) {

@@ -6,7 +6,7 @@ use super::{
     read::{Rate, name},
 };
 use crate::{
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     result::{Part, number, wide},
 };
 use inventory::{Root, report::watch::disk_celsius};
@@ -155,9 +155,9 @@ impl Load for Writer<Device> {
         Ok(())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         self.work(run)?;
-        Ok(Step::Again)
+        Ok(())
     }
 
     fn end(&mut self) {

@@ -3,7 +3,7 @@
 
 use super::{Link, PORT, serve::serve};
 use crate::{
-    load::{Load, Run, Step, Trouble},
+    load::{Load, Run, Trouble},
     result::Part,
 };
 use kernel::{
@@ -166,7 +166,7 @@ impl Load for Ports {
         Ok(())
     }
 
-    fn step(&mut self, run: &Run) -> Result<Step, Trouble> {
+    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
         self.link.step(run)
     }
 
