@@ -16,7 +16,7 @@ use crate::{
 use nix::sys::socket::{getsockopt, sockopt::IpMtu};
 use std::{
     io::{self, Read, Write},
-    net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket},
     thread,
     time::{Duration, SystemTime},
 };
@@ -208,8 +208,8 @@ fn carry_udp(
     is_over: &dyn Fn() -> bool,
 ) -> io::Result<Carried> {
     // Of the interface that leads there.
-    let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any)?;
+    let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
     socket.connect(peer)?;
     let segment_bytes = segment_bytes(&socket);
     let identity = udp::Flow { flow, segment_bytes };
