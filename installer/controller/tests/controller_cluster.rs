@@ -43,8 +43,12 @@ fn patched(rig: &Rig) -> Vec<String> {
     patches.iter().map(|(path, _)| path.strip_prefix(NODES).unwrap().to_owned()).collect()
 }
 
+/// Each node once: one is labelled again if the controller looks before the API server has shown it the labels.
 fn sorted(mut names: Vec<String>) -> Vec<String> {
     names.sort();
+    let all = names.len();
+    names.dedup();
+    assert!(all <= 2 * names.len(), "labelled again and again");
     names
 }
 
