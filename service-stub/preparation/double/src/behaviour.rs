@@ -20,7 +20,7 @@ pub struct Behaviour {
     pub real: Option<PathBuf>,
     /// For `bootstrap.ign`, `master.ign` and so on: configs that the double adds its own to.
     pub bases: BTreeMap<String, PathBuf>,
-    /// Files that are used as they are instead of the double's own.
+    /// Files that are used as they are instead of the double's own configs, or its `kubeconfig`.
     pub replacements: BTreeMap<String, PathBuf>,
 }
 

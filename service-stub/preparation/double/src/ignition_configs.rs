@@ -34,7 +34,11 @@ pub(crate) fn create(directory: &Path, behaviour: &Behaviour, single_node: bool)
         behaviour,
         authority: authority.unwrap_or_else(|| b"the double's authority\n".to_vec()),
     };
-    let bootstrap = made.bootstrap(&cluster, &openshift);
+    let kubeconfig = match made.replacement("kubeconfig")? {
+        Some(content) => content,
+        None => serde_norway::to_string(&made.kubeconfig())?.into_bytes(),
+    };
+    let bootstrap = made.bootstrap(&cluster, &openshift, &kubeconfig);
     let mut all = vec![
         made.config_file(if single_node { SINGLE_NODE } else { "bootstrap.ign" }, "bootstrap.ign", bootstrap)?,
         made.config_file("worker.ign", "worker.ign", made.pointer("worker"))?,
@@ -52,7 +56,7 @@ pub(crate) fn create(directory: &Path, behaviour: &Behaviour, single_node: bool)
         "infraID": format!("{}-x7xyz", config.name)});
     all.push(assets::json("metadata.json", &metadata));
     all.push(("auth/kubeadmin-password".to_owned(), b"aaaaa-bbbbb-ccccc-ddddd".to_vec()));
-    all.push(assets::yaml("auth/kubeconfig", &made.kubeconfig()));
+    all.push(("auth/kubeconfig".to_owned(), kubeconfig));
     for folder in ["manifests", "openshift"] {
         fs::remove_dir_all(directory.join(folder))?;
     }
@@ -90,8 +94,7 @@ struct Made<'a> {
 impl Made<'_> {
     /// A config as the double's settings want it: `name` is how they call it.
     fn config_file(&self, path: &str, name: &str, own: Value) -> anyhow::Result<Asset> {
-        if let Some(replacement) = self.behaviour.replacements.get(name) {
-            let content = fs::read(replacement).with_context(|| format!("the replacement of {name} can't be read"))?;
+        if let Some(content) = self.replacement(name)? {
             return Ok((path.to_owned(), content));
         }
         let Some(base) = self.behaviour.bases.get(name) else { return Ok(assets::json(path, &own)) };
@@ -102,13 +105,17 @@ impl Made<'_> {
         Ok(assets::json(path, &base))
     }
 
-    fn bootstrap(&self, cluster: &[Asset], openshift: &[Asset]) -> Value {
+    fn replacement(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
+        let path = self.behaviour.replacements.get(name);
+        path.map(fs::read).transpose().with_context(|| format!("the replacement of {name} can't be read"))
+    }
+
+    fn bootstrap(&self, cluster: &[Asset], openshift: &[Asset], kubeconfig: &[u8]) -> Value {
         let mut files: Vec<Value> = Vec::new();
         for (folder, all) in [("manifests", cluster), ("openshift", openshift)] {
             files.extend(all.iter().map(|(name, content)| file(&format!("/opt/openshift/{folder}/{name}"), content)));
         }
-        let kubeconfig = serde_norway::to_string(&self.kubeconfig()).unwrap_or_default();
-        files.push(file("/opt/openshift/auth/kubeconfig", kubeconfig.as_bytes()));
+        files.push(file("/opt/openshift/auth/kubeconfig", kubeconfig));
         files.push(file("/opt/openshift/tls/root-ca.crt", &self.authority));
         let script = format!("#!/bin/sh\nRELEASE_IMAGE={}\n", manifests::release_image());
         files.push(file("/usr/local/bin/release-image.sh", script.as_bytes()));

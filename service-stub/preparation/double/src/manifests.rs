@@ -115,18 +115,15 @@ fn of_openshift(config: &Config) -> Vec<Asset> {
         file(&format!("99_openshift-machineconfig_99-{role}-ssh.yaml"), content)
     };
     let invoker = env::var("OPENSHIFT_INSTALL_INVOKER").unwrap_or_else(|_| "user".to_owned());
-    let mut made = vec![
-        file(
-            "openshift-install-manifests.yaml",
-            json!({"apiVersion": "v1", "kind": "ConfigMap",
+    let mut made = vec![file(
+        "openshift-install-manifests.yaml",
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": "openshift-install-manifests", "namespace": "openshift-config"},
                 "data": {"invoker": invoker, "version": crate::VERSION}}),
-        ),
-        machine_config("master"),
-        machine_config("worker"),
-    ];
-    if config.arbiters > 0 {
-        made.push(machine_config("arbiter"));
+    )];
+    if config.text["sshKey"].as_str().is_some_and(|key| !key.is_empty()) {
+        let roles = ["master", "worker"].into_iter().chain((config.arbiters > 0).then_some("arbiter"));
+        made.extend(roles.map(machine_config));
     }
     if matches!(config.platform.as_str(), "baremetal" | "vsphere" | "nutanix") {
         made.extend(machines(config));

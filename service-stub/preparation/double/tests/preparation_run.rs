@@ -325,7 +325,7 @@ fn the_double_takes_configs_of_others() {
     fs::write(&replacement, json!({"ignition": {"version": "3.1.0"}}).to_string()).unwrap();
     let behaviour = Behaviour {
         bases: [("bootstrap.ign".to_owned(), base)].into(),
-        replacements: [("worker.ign".to_owned(), replacement)].into(),
+        replacements: ["worker.ign", "kubeconfig"].map(|name| (name.to_owned(), replacement.clone())).into(),
         ..Behaviour::default()
     };
     stage.double.behave(&behaviour).unwrap();
@@ -333,7 +333,9 @@ fn the_double_takes_configs_of_others() {
     let bootstrap = config(&files, "bootstrap.ign");
     assert_eq!(bootstrap["systemd"]["units"][0], unit);
     assert!(written(&bootstrap).contains_key("/opt/openshift/manifests/cvo-overrides.yaml"));
-    assert_eq!(config(&files, "worker.ign"), json!({"ignition": {"version": "3.1.0"}}));
+    let replaced = json!({"ignition": {"version": "3.1.0"}});
+    assert_eq!(config(&files, "worker.ign"), replaced);
+    assert_eq!(written(&bootstrap)["/opt/openshift/auth/kubeconfig"], replaced.to_string().into_bytes());
 }
 
 #[test]
