@@ -237,7 +237,7 @@ impl Rack {
             image: config.image.clone(),
             agent_binary: if config.arch.is_host() { None } else { Some(service::binary_of(config.arch)?) },
             offered: files.as_ref().map(|files| files.offered().to_vec()).unwrap_or_default(),
-            cluster_files: files.as_ref().map(|files| files.directory().to_owned()),
+            openshift_install: files.as_ref().map(|files| files.installer().to_owned()),
             poll_interval_s: 2,
             requirements: REQUIREMENTS.to_owned(),
             deliver_agent: config.deliver_agent,

@@ -76,8 +76,8 @@ pub struct ServiceConfig {
     pub agent_binary: Option<PathBuf>,
     /// Other files it serves like images.
     pub offered: Vec<PathBuf>,
-    /// Install-time files of clusters with a control plane.
-    pub cluster_files: Option<PathBuf>,
+    /// Clusters have a control plane, and the service makes their files with this program.
+    pub openshift_install: Option<PathBuf>,
     /// Seconds between two polls of a host.
     pub poll_interval_s: u32,
     /// JSON of what hardware a role needs, in the service's format.
@@ -207,9 +207,9 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
     for path in &config.offered {
         command.arg("--image").arg(path);
     }
-    if let Some(path) = &config.cluster_files {
-        command.arg("--cluster-files").arg(path).arg("--await-controller");
-        command.args(["--disable-validations", NAMES]);
+    if let Some(program) = &config.openshift_install {
+        command.args(["--generate", "--openshift-install"]).arg(program);
+        command.args(["--await-controller", "--disable-validations", NAMES]);
     }
     if let Some(path) = &config.agent_binary {
         command.arg("--agent-binary").arg(path);

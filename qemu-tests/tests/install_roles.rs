@@ -1,12 +1,13 @@
 //! Every role of a cluster with a control plane: a bootstrap host with two more masters and a worker, and a single node that bootstraps in
-//! place. The API server is a real one, before which a stand-in is, and the controller in the cluster is ours. On the way, the effect of a
-//! cut cable on the mesh, an installation that survives
+//! place. The API server is a real one, before which a stand-in is, and the controller in the cluster is ours. The service makes the
+//! install-time files, with a double of `openshift-install`. On the way, the effect of a cut cable on the mesh, an installation that survives
 //! a kill of the service, and an image whose server stops while it is written, and comes back.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
 mod common;
 
 use api::{Host, HostId, HostRole, HostStage, Timestamp};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use common::{LIMIT, finish_installation, ok, rack_with_control_plane, start_installation, turn};
 use qemu_tests::{
     images::{Compression, Drivers, SectorSize},
@@ -23,6 +24,7 @@ use simulator::{ApiServer, Client, Cluster, Recorded, certificates};
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     thread::{self, sleep},
     time::{Duration, Instant},
 };
@@ -42,17 +44,21 @@ const SINGLE_NODE_CHANGES: [&str; 14] = [
     r#"PUT clusters/logs-progress "requested""#,
     "POST clusters/logs",
     r#"PUT clusters/logs-progress "completed""#,
-    "POST events",
+    BOOTS_COUNTED,
 ];
+const BOOTS_COUNTED: &str = "POST events";
 const PROGRESSING: &str = r#"PUT clusters/monitored-operators "progressing""#;
+/// A file that a user's manifests add to all nodes.
+const USERS_FILE: &str = "/etc/landfall-test/user";
+/// One that manifests of the service do.
+const SERVICES_FILE: &str = "/etc/chrony.conf";
 const STAND_IN: &str = env!("CARGO_BIN_EXE_stand-in-control-plane");
 
 #[test]
 fn a_bootstrap_host_two_masters_and_a_worker() {
     let _turn = turn();
     let Some(api) = api_server(3) else { return };
-    let control_plane = ControlPlane::new(STAND_IN.as_ref(), &api);
-    let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, control_plane);
+    let mut rack = rack_with_control_plane("roles", 4, 3, Bus::Virtio, Compression::Zstd, control_plane(&api));
     follow_controller(api.client(), rack.logs());
     ok(rack.discover(LIMIT));
     mesh(&mut rack, "every host reaches every other", [3, 3, 3, 3]);
@@ -62,6 +68,7 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     rack.switch().heal();
     mesh(&mut rack, "the mesh whole again", [3, 3, 3, 3]);
 
+    add_manifests(&mut rack);
     start_installation(&mut rack);
     ok(rack.wait("a host writes", LIMIT, |views| {
         views.iter().any(|view| view.stage == Some(HostStage::WritingImageToDisk))
@@ -78,6 +85,8 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
     let hosts = stages(&mut rack);
     tell("roles", &rack, &hosts, Compression::Zstd);
     tell_controller("roles", &rack, &api);
+    let counts = rack.controller_requests().into_iter().filter(|request| kind(request) == BOOTS_COUNTED).count();
+    assert_eq!(counts, hosts.len());
     check(&mut rack, &hosts, &facts);
 
     let bootstraps: Vec<&Passed> = hosts.iter().filter(|host| host.role == HostRole::Bootstrap).collect();
@@ -102,11 +111,11 @@ fn a_bootstrap_host_two_masters_and_a_worker() {
 fn a_single_node_in_place_whose_image_comes_in_halves() {
     let _turn = turn();
     let Some(api) = api_server(1) else { return };
-    let control_plane = ControlPlane::new(STAND_IN.as_ref(), &api);
-    let mut rack = rack_with_control_plane("single-node", 1, 1, Bus::Scsi, Compression::Gzip, control_plane);
+    let mut rack = rack_with_control_plane("single-node", 1, 1, Bus::Scsi, Compression::Gzip, control_plane(&api));
     follow_controller(api.client(), rack.logs());
     let image_bytes = ok(os_image(Compression::Gzip).metadata()).len();
     ok(rack.discover(LIMIT));
+    add_manifests(&mut rack);
     start_installation(&mut rack);
     // Slow enough that the middle can't be missed.
     let slow = Link { delay: Duration::from_millis(10), ..Link::default() };
@@ -141,7 +150,7 @@ fn a_single_node_in_place_whose_image_comes_in_halves() {
     let changes = rack.controller_requests().into_iter().filter(|request| request.method != "GET");
     let mut changes: Vec<String> = changes.map(|request| kind(&request)).collect();
     // Counted beside all else.
-    let boots = changes.iter().position(|change| change == SINGLE_NODE_CHANGES[13]).unwrap();
+    let boots = changes.iter().position(|change| change == BOOTS_COUNTED).unwrap();
     let boots = changes.remove(boots);
     changes.push(boots);
     assert_eq!(changes, SINGLE_NODE_CHANGES);
@@ -171,6 +180,31 @@ fn api_server(masters: u8) -> Option<ApiServer> {
     }
     operators(&cluster, &[("Progressing", "True", "the console is being rolled out")]);
     Some(api)
+}
+
+fn control_plane(api: &ApiServer) -> ControlPlane {
+    ControlPlane::new(STAND_IN.as_ref(), &testkit::process::program("openshift-install-double"), api)
+}
+
+/// A user's, which add a file to the nodes of each role.
+fn add_manifests(rack: &mut Rack) {
+    let url =
+        format!("{}/api/assisted-install/v2/clusters/{}/manifests", rack.service().local_url(), ok(rack.cluster()).id);
+    for role in [Role::Master, Role::Worker] {
+        let name = format!("90-{}-user", role.as_str());
+        let file = json!({"path": USERS_FILE, "mode": 0o644, "contents": {"source": format!("data:,{name}")}});
+        let manifest = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": {"name": name, "labels": {"machineconfiguration.openshift.io/role": role}},
+            "spec": {"config": {"ignition": {"version": "3.2.0"}, "storage": {"files": [file]}}},
+        });
+        let content = BASE64.encode(manifest.to_string());
+        let body = json!({"folder": "openshift", "file_name": format!("{name}.yaml"), "content": content});
+        let mut curl = Command::new("curl");
+        let output = curl.args(["--silent", "--fail-with-body", "--json", &body.to_string(), &url]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 /// How the version and the console are.
@@ -311,7 +345,7 @@ fn stages(rack: &mut Rack) -> Vec<Passed> {
 }
 
 /// Every stage of its role (docs/compatibility.md#stages), in its order, but for those that need what isn't here; each disk has the config
-/// of its role, and the logs have come.
+/// of its role with the manifests of the user and of the service, and the logs have come.
 fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
     use HostStage as S;
     for ((host, facts), record) in hosts.iter().zip(facts).zip(ok(rack.hosts())) {
@@ -325,7 +359,11 @@ fn check(rack: &mut Rack, hosts: &[Passed], facts: &[NodeFacts]) {
             .collect();
         assert_eq!(passed, list, "{} ({})", host.name, host.role);
         let role = if host.role == HostRole::Worker { "worker" } else { "master" };
-        assert_eq!(facts.get(&format!("file:{ROLE_FILE} sha256")), Some(sha256(role).as_str()), "{}", host.name);
+        let written = |path: &str| facts.get(&format!("file:{path} sha256"));
+        for (path, text) in [(ROLE_FILE, role), (USERS_FILE, &format!("90-{role}-user"))] {
+            assert_eq!(written(path), Some(sha256(text).as_str()), "{}", host.name);
+        }
+        assert!(written(SERVICES_FILE).is_some(), "{}", host.name);
         // The bootstrap host's own key lets it into the masters.
         let keys = facts.get("keys").unwrap().split(' ').filter(|word| word.starts_with("AAAA")).count();
         assert_eq!(

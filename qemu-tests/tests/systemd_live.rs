@@ -116,7 +116,7 @@ impl Site {
             agent_binary: None,
             image: ok(media::os_image(SectorSize::B512, Compression::Raw, Drivers::Cloud)),
             offered: Vec::new(),
-            cluster_files: None,
+            openshift_install: None,
             poll_interval_s: 2,
             requirements: "[]".to_owned(),
             deliver_agent: false,

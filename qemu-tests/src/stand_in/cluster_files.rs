@@ -1,8 +1,10 @@
-//! The install-time files of a cluster whose control plane is a stand-in before a real API server.
+//! The install-time files of a cluster whose control plane is a stand-in before a real API server: the double of `openshift-install` adds
+//! its own to them when the service has them made.
 
 use super::{CONFIG_PORT, CONTROLLER, LIBRARY, PROGRAM, Role, Settings, machine_config as machine};
 use crate::{images, uplink};
 use anyhow::{Context, Result, ensure};
+use installer_double::{Behaviour, Double};
 use serde_json::{Value, json};
 use simulator::ApiServer;
 use std::{
@@ -16,6 +18,9 @@ use std::{
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 200);
 
 const NOTHING: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
+const CONFIGS: [&str; 3] = ["bootstrap.ign", "master.ign", "worker.ign"];
+/// Names of the cluster do not resolve; this one has its address.
+const KUBECONFIG: &str = "kubeconfig";
 
 /// What a cluster's control plane is made of.
 #[derive(Clone, Debug)]
@@ -26,6 +31,8 @@ pub struct ControlPlane {
     authority: String,
     server: [String; 2],
     token: String,
+    /// The double of `openshift-install`, likewise.
+    installer: PathBuf,
 }
 
 impl ControlPlane {
@@ -36,9 +43,10 @@ impl ControlPlane {
     }
 
     /// One with this API server.
-    pub fn new(program: &Path, api: &ApiServer) -> Self {
+    pub fn new(program: &Path, installer: &Path, api: &ApiServer) -> Self {
         Self {
             program: program.to_owned(),
+            installer: installer.to_owned(),
             api_port: api.port(),
             authority: api.ca_pem().to_owned(),
             server: api.identity(),
@@ -47,10 +55,11 @@ impl ControlPlane {
     }
 }
 
-/// The files, and what the machines fetch beside them.
+/// The program that makes the files, what it adds its own to, and what the machines fetch beside them.
 #[derive(Debug)]
 pub struct ClusterFiles {
     directory: PathBuf,
+    installer: Double,
     settings: Settings,
     offered: Vec<PathBuf>,
 }
@@ -60,9 +69,15 @@ impl ClusterFiles {
     /// installer's controller by its name.
     pub fn prepare(directory: &Path, control_plane: &ControlPlane, controller: &Path, replicas: u8) -> Result<Self> {
         fs::create_dir(directory)?;
-        for name in ["bootstrap.ign", "master.ign", "worker.ign"] {
+        for name in CONFIGS {
             fs::write(directory.join(name), NOTHING)?;
         }
+        let bases = CONFIGS.map(|name| (name.to_owned(), directory.join(name))).into();
+        let replacements = [(KUBECONFIG.to_owned(), directory.join(KUBECONFIG))].into();
+        let behaviour = Behaviour { bases, replacements, ..Behaviour::default() };
+        let built = &control_plane.installer;
+        let placed = Double::place(built, directory, &behaviour);
+        let installer = placed.with_context(|| format!("placing {}", built.display()))?;
         let named = |path: &str| directory.join(path.rsplit('/').next().unwrap_or_default());
         let packed = [PROGRAM, LIBRARY, CONTROLLER].map(named);
         let [stripped, library, copy] = &packed;
@@ -84,13 +99,15 @@ impl ClusterFiles {
         };
         Ok(Self {
             directory: directory.to_owned(),
+            installer,
             settings,
             offered: packed.map(|file| PathBuf::from(format!("{}.gz", file.display()))).into(),
         })
     }
 
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    /// The `openshift-install` for the service.
+    pub fn installer(&self) -> &Path {
+        self.installer.program()
     }
 
     /// Files that the service must offer like images, packed as images may be.
@@ -98,8 +115,8 @@ impl ClusterFiles {
         &self.offered
     }
 
-    /// Writes what a service at `url` hands out, whom the controller reaches at another. The kubelet of who serves is at this port of the
-    /// host's loopback.
+    /// Writes what the files of a service at `url` begin with; the controller reaches it at another. The kubelet of the machine that serves
+    /// is at this port of the host's loopback.
     pub fn write(&mut self, url: &str, for_controller: &str, kubelet_port: u16) -> Result<()> {
         self.settings.files_url = format!("{url}/boot-artifacts/os");
         self.settings.service_url = for_controller.to_owned();
@@ -108,7 +125,7 @@ impl ClusterFiles {
         write("bootstrap.ign", self.bootstrap())?;
         write("master.ign", self.pointer(Role::Master))?;
         write("worker.ign", self.pointer(Role::Worker))?;
-        fs::write(self.directory.join("kubeconfig-noingress"), self.settings.kubeconfig())?;
+        fs::write(self.directory.join(KUBECONFIG), self.settings.kubeconfig())?;
         Ok(())
     }
 
@@ -129,7 +146,6 @@ impl ClusterFiles {
     fn bootstrap(&self) -> Value {
         let mut files = machine::programs(&self.settings);
         files.push(machine::file("/root/.docker/config.json", 0o600, r#"{"auths":{}}"#));
-        files.push(machine::file("/opt/openshift/auth/kubeconfig", 0o600, &self.settings.kubeconfig()));
         // The real one needs a D-Bus that the test machines don't have.
         let hostnamectl = "#!/bin/sh\n[ \"$1\" = set-hostname ] && exec hostname \"$2\"\n";
         files.push(machine::file("/usr/bin/hostnamectl", 0o755, hostnamectl));

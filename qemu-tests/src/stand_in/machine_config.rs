@@ -5,7 +5,7 @@ use super::{
     https::{Answer, Request},
     pods,
 };
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use simulator::{Client, ClientError};
 use std::{fs, io::Write, path::Path};
@@ -47,7 +47,7 @@ pub(super) fn answer(settings: &Settings, request: &Request) -> Answer {
     log(role, request);
     match config(settings, role) {
         Ok(config) => (200, "application/json", config.to_string().into_bytes()),
-        Err(error) => (500, "text/plain", error.to_string().into_bytes()),
+        Err(error) => (500, "text/plain", format!("{error:#}").into_bytes()),
     }
 }
 
@@ -71,18 +71,27 @@ fn log(role: Role, request: &Request) {
     }
 }
 
-/// The config of a role: the units that run the stand-ins on its machines, and the users that machine configs add.
-fn config(settings: &Settings, role: Role) -> Result<Value, ClientError> {
+/// The config of a role: the units that run the stand-ins on its machines, and all machine configs of the role, as the real operator
+/// renders them.
+pub(super) fn config(settings: &Settings, role: Role) -> Result<Value> {
     let selector = format!("labelSelector=machineconfiguration.openshift.io/role={}", role.as_str());
     let path = format!("/apis/machineconfiguration.openshift.io/v1/machineconfigs?{selector}");
-    let configs = settings.administrator().list(&path)?;
-    let users = configs.iter().filter_map(|object| object.pointer("/spec/config/passwd/users")?.as_array()).flatten();
-    let users: Vec<&Value> = users.collect();
-    Ok(machine(&settings.with_role(role), &json!({"passwd": {"users": users}})))
+    // The API server sorts them by name.
+    let objects = settings.administrator().list(&path)?;
+    let configs = objects.iter().filter_map(|object| object.pointer("/spec/config"));
+    merged(std::iter::once(&machine(&settings.with_role(role))).chain(configs))
 }
 
-/// The config of an installed machine of `settings.role`, and `more`.
-pub(super) fn machine(settings: &Settings, more: &Value) -> Value {
+/// By Ignition's rules: several may add keys to the same user.
+fn merged<'a>(configs: impl Iterator<Item = &'a Value>) -> Result<Value> {
+    let texts: Vec<Vec<u8>> = configs.map(|config| config.to_string().into_bytes()).collect();
+    let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let merged = ignition::merge_all(&texts).map_err(|(index, error)| anyhow!("machine config {index:?}: {error}"))?;
+    Ok(serde_json::from_slice(&merged)?)
+}
+
+/// The config of an installed machine of `settings.role`, without machine configs.
+fn machine(settings: &Settings) -> Value {
     let mut units = vec![unit("stand-in-kubelet.service", "kubelet")];
     if settings.role == Role::Master {
         units.push(unit("stand-in-control-plane.service", "control-plane"));
@@ -92,8 +101,7 @@ pub(super) fn machine(settings: &Settings, more: &Value) -> Value {
     if settings.is_single_node() {
         files.push(file(BOOTSTRAP_KUBECONFIG, 0o644, &settings.kubeconfig()));
     }
-    let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}, "systemd": {"units": units}});
-    with(config, more.clone())
+    json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}, "systemd": {"units": units}})
 }
 
 /// The program, its library, its settings; on masters the controller.
@@ -137,21 +145,6 @@ fn unit(name: &str, command: &str) -> Value {
     json!({"name": name, "enabled": true, "contents": contents})
 }
 
-/// Objects merged, lists one after the other.
-pub(super) fn with(mut config: Value, more: Value) -> Value {
-    match (&mut config, more) {
-        (Value::Object(own), Value::Object(more)) => {
-            for (key, value) in more {
-                let before = own.remove(&key);
-                own.insert(key, before.map_or(value.clone(), |before| with(before, value)));
-            }
-        }
-        (Value::Array(own), Value::Array(more)) => own.extend(more),
-        (own, more) => *own = more,
-    }
-    config
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,8 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn configs_are_laid_over_each_other() {
-        let merged = with(json!({"a": {"b": [1]}, "c": 1}), json!({"a": {"b": [2], "d": 3}}));
-        assert_eq!(merged, json!({"a": {"b": [1, 2], "d": 3}, "c": 1}));
+    fn machine_configs_add_keys_to_the_same_user() {
+        let with = |keys: Value| json!({"ignition": {"version": "3.1.0"}, "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": keys}]}});
+        let configs = [json!({"ignition": {"version": "3.2.0"}}), with(json!(["a"])), with(json!(["b"]))];
+        let merged = merged(configs.iter()).unwrap();
+        assert_eq!(merged["passwd"]["users"], with(json!(["a", "b"]))["passwd"]["users"]);
+        assert_eq!(merged["ignition"]["version"], "3.2.0");
     }
 }

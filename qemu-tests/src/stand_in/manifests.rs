@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use simulator::Client;
+use simulator::{Client, RESOURCES};
 use std::{fs, thread::sleep, time::Duration};
 
 const DIRECTORIES: [&str; 2] = ["/opt/openshift/manifests", "/opt/openshift/openshift"];
@@ -39,13 +39,14 @@ fn read() -> Result<Vec<Value>> {
     Ok(manifests)
 }
 
-/// Where the API has objects of the kind, by the rules of English.
+/// Where the API has objects of the kind, by the rules of English. Objects of the whole cluster may name a namespace, which means nothing.
 fn collection(manifest: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&manifest["apiVersion"]), text(&manifest["kind"]).to_lowercase());
     let root = if version.contains('/') { "/apis" } else { "/api" };
     let plural = kind.strip_suffix('y').map_or(format!("{kind}s"), |stem| format!("{stem}ies"));
-    match manifest["metadata"]["namespace"].as_str() {
+    let is_of_cluster = RESOURCES.iter().any(|row| manifest["kind"] == row.kind && !row.is_namespaced);
+    match manifest["metadata"]["namespace"].as_str().filter(|_| !is_of_cluster) {
         Some(namespace) => format!("{root}/{version}/namespaces/{namespace}/{plural}"),
         None => format!("{root}/{version}/{plural}"),
     }
@@ -71,5 +72,7 @@ mod tests {
             at("networking.k8s.io/v1", "NetworkPolicy", Some("x")),
             "/apis/networking.k8s.io/v1/namespaces/x/networkpolicies"
         );
+        let versions = "/apis/config.openshift.io/v1/clusterversions";
+        assert_eq!(at("config.openshift.io/v1", "ClusterVersion", Some("x")), versions);
     }
 }

@@ -28,7 +28,7 @@ pub fn bootkube() -> Result<()> {
     say("manifests created");
     if settings.is_single_node() {
         // All of what the machine-config server would give; there will be none.
-        let config = machine_config::machine(&settings.with_role(Role::Master), &serde_json::json!({}));
+        let config = machine_config::config(&settings, Role::Master)?;
         write(SINGLE_NODE_CONFIG, &config.to_string())?;
     } else {
         serve_until_masters_do(&settings, &administrator)?;
