@@ -1,6 +1,7 @@
 //! The live ISO, the OS images and the small system that machines start from, with the `landfall` under test inside.
 
 use crate::{
+    arch::Arch,
     images::{self, Compression, Drivers, Extra, Hardware, LiveIso, SectorSize, System, live_iso, metal_image},
     service,
     vm::DirectKernel,
@@ -62,6 +63,17 @@ pub fn storage_system() -> Result<DirectKernel> {
     let mut system = build_shell_system(Drivers::Full.into(), Extra::Storage)?;
     system.arguments += " highres=off nohz=off";
     Ok(system)
+}
+
+/// A system with systemd, a shell, and what encrypts a disk and unlocks it. Built unless one of the same inputs exists.
+pub fn encryption_system() -> Result<DirectKernel> {
+    let (kernel, initrd) = images::encryption_system().context("building the system that encrypts disks")?;
+    // No more of it is started than the shell.
+    let arguments = format!(
+        "{} panic=-1 highres=off nohz=off systemd.firstboot=0 systemd.unit=basic.target systemd.wants=landfall-test-shell.service",
+        Arch::X86_64.kernel_arguments
+    );
+    Ok(DirectKernel { kernel, initrd, arguments })
 }
 
 /// As [`shell_system`], with the host's tools for networks, and with timers finer than a tick (4 ms) for what delays packets.

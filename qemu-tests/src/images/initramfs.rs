@@ -41,7 +41,7 @@ pub(super) fn initramfs(hardware: Hardware) -> Result<PathBuf> {
     })
 }
 
-fn ignition(arch: Arch) -> Result<PathBuf> {
+pub(super) fn ignition(arch: Arch) -> Result<PathBuf> {
     let package = store::packages(arch, "ignition")?;
     for dir in ["usr/lib/dracut/modules.d/30ignition", "usr/bin", "usr/libexec"] {
         let path = package.join(dir).join("ignition");

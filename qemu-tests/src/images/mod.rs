@@ -21,6 +21,7 @@
 mod cpio;
 mod dracut;
 mod elf;
+mod encryption;
 mod fat;
 mod gpt;
 mod grub;
@@ -35,6 +36,7 @@ mod store;
 mod tools;
 mod tree;
 
+pub use encryption::encryption_system;
 pub use iso::{LiveIso, System, live_iso};
 pub use metal::{Compression, SectorSize, metal_image};
 pub use minimal::{Minimal, minimal_image};
