@@ -95,12 +95,5 @@ fn cluster(id: ClusterId, state: ClusterState) -> ClusterRecord {
 
 fn infra_env(id: InfraEnvId, cluster: ClusterId) -> InfraEnvRecord {
     let infra_env = InfraEnv { id, cluster_id: Some(cluster), name: "sno4".into(), ..InfraEnv::default() };
-    InfraEnvRecord {
-        infra_env,
-        pull_secret: Secret::new("{}"),
-        agent_token: Secret::default(),
-        signing_key: String::new(),
-        key_generation: 0,
-        ..InfraEnvRecord::default()
-    }
+    InfraEnvRecord { infra_env, pull_secret: Secret::new("{}"), ..InfraEnvRecord::default() }
 }
