@@ -242,7 +242,7 @@ impl<M: Memory> Load for Tester<M> {
             self.restart();
         }
         let start: Instant = run.now();
-        while !run.is_over() {
+        loop {
             let Some(pass) = passes(self.round).get(self.pass).copied() else {
                 self.round += 1;
                 self.part.set("patterns", number(self.round));
@@ -250,7 +250,7 @@ impl<M: Memory> Load for Tester<M> {
                 continue;
             };
             self.work(pass);
-            if run.now().duration_since(start) >= STEP {
+            if run.is_over() || run.now().duration_since(start) >= STEP {
                 break;
             }
         }

@@ -58,8 +58,8 @@ impl Board {
     }
 }
 
-/// Runs the groups one after another until each has what it needs, then all together until `planned` is over, all are done, or a signal
-/// comes. `left_bytes`: memory is short when less than that is available.
+/// Starts the groups one after another, each when those before it have what they need, then runs all together for `planned`, until all are
+/// done, or until a signal comes. Starting takes at most as long again. `left_bytes`: memory is short when less than that is available.
 pub(crate) fn run(
     groups: Vec<Group>,
     planned: Duration,
@@ -73,16 +73,20 @@ pub(crate) fn run(
     let parts = groups.iter().flat_map(|group| &group.loads).map(|load| Mutex::new(load.findings().clone())).collect();
     let board = Arc::new(Board { parts, starting: AtomicUsize::new(0), working: AtomicUsize::new(0) });
     let (mut groups, mut place) = (VecDeque::from(groups), 0);
-    let (mut sampled, mut over_since) = (None, None);
+    let (mut sampled, mut working_since, mut over_since) = (None, None, None);
     let mut stopped = false;
     loop {
-        if board.starting.load(Ordering::Acquire) == 0
+        let is_starting = board.starting.load(Ordering::Acquire) > 0;
+        if !is_starting
             && !run.is_over()
             && let Some(group) = groups.pop_front()
         {
             begin_group(group, &mut place, &board, run);
         }
         let now = run.now();
+        if !is_starting && groups.is_empty() {
+            working_since.get_or_insert(now);
+        }
         if sampled.is_none_or(|since| now.duration_since(since) >= SAMPLE) {
             sampled = Some(now);
             watch.sample(now);
@@ -91,14 +95,15 @@ pub(crate) fn run(
                 run.report_shortage();
             }
         }
-        let elapsed = now.duration_since(begin);
+        let elapsed = working_since.map_or(Duration::ZERO, |since| now.duration_since(since));
         show(&Standing { elapsed, planned, parts: &board.parts() });
         let is_idle = board.working.load(Ordering::Acquire) == 0;
         if is_idle && (groups.is_empty() || run.is_over()) {
             break;
         }
         stopped |= run.is_stopped() && elapsed < planned;
-        if elapsed >= planned {
+        let is_late = working_since.is_none() && now.duration_since(begin) >= planned.max(PATIENCE);
+        if elapsed >= planned || is_late {
             run.end();
         }
         if run.is_over() && now.duration_since(*over_since.get_or_insert(now)) >= PATIENCE {
@@ -169,9 +174,13 @@ fn begin_group(group: Group, place: &mut usize, board: &Arc<Board>, run: &Arc<Ru
 fn work(mut load: Box<dyn Load>, place: usize, board: &Board, run: &Run) {
     let mut result = load.start(run);
     board.starting.fetch_sub(1, Ordering::AcqRel);
-    while result.is_ok() && !run.is_over() {
+    // On a busy machine the time may be over before this thread gets any.
+    while result.is_ok() && !run.is_stopped() {
         result = load.step(run);
         board.put(place, load.findings(), State::Running, None);
+        if run.is_over() {
+            break;
+        }
     }
     load.end();
     let (state, error) = match result {

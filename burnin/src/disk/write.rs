@@ -108,6 +108,10 @@ impl<M: Medium> Writer<M> {
             })?;
             rate.show(run.now().duration_since(begin), "write", part);
         }
+        if run.is_over() {
+            // What was not written is not read back.
+            return Ok(());
+        }
         self.position = span.end;
         if self.position >= self.zone.end {
             self.next()?;
