@@ -354,7 +354,8 @@ mod tests {
     #[test]
     fn the_plan_is_shown_and_takes_nothing() {
         let burnin = parsed("--memory 64MiB --disk /dev/sdx --destroy /dev/sdy");
-        let root = Arc::new(Root::open(machine().path()).unwrap());
+        let tree = machine();
+        let root = Arc::new(Root::open(tree.path()).unwrap());
         let facts = Facts { available_bytes: 1 << 30, ..Facts::read(&root, vec![0, 1]) };
         let text = shown(&burnin.plan(&facts, &burnin.request(root, 1).unwrap()));
         assert!(
@@ -363,6 +364,8 @@ mod tests {
             ),
             "{text}"
         );
+        let disks = "/dev/sdy: write and read back. EVERYTHING ON IT IS LOST\ndisk    /dev/sdx: read (not listed)\n";
+        assert!(text.contains(disks), "{text}");
     }
 
     #[test]

@@ -166,6 +166,18 @@ fn byte_differences(words: &[[u8; 8]], first: u64, word: impl Fn(u64) -> u64) ->
     all
 }
 
+/// Whether two pieces of bytes differ.
+pub fn differ(width: Width, one: &[u8], other: &[u8]) -> bool {
+    let ((words, rest), (others, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    one.len() != other.len() || rest != other_rest || width.run(|| different_bits(words, others)) != 0
+}
+
+#[inline(always)]
+fn different_bits(words: &[[u8; 8]], others: &[[u8; 8]]) -> u64 {
+    let bits = |(one, other): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other);
+    words.iter().zip(others).map(bits).fold(0, |all, bits| all | bits)
+}
+
 /// Reads all words, as fast as that is possible.
 pub fn sum(width: Width, words: &[u64]) -> u64 {
     black_box(width.run(|| words.iter().fold(0, |all, word| all ^ word)))
@@ -234,6 +246,17 @@ mod tests {
             bytes[8 * (BLOCK + 1) + 2] ^= 1;
             bytes[8 * (BLOCK + 9)] ^= 1;
             assert_eq!(check_bytes(Width::widest(), &bytes, 7, pattern), Some((2, BLOCK + 1)));
+        }
+    }
+
+    #[test]
+    fn every_byte_counts() {
+        let one: Vec<u8> = (0..203).collect();
+        assert!(!differ(Width::widest(), &one, &one) && differ(Width::widest(), &one, &one[1..]));
+        for place in 0..one.len() {
+            let mut other = one.clone();
+            other[place] ^= 0x80;
+            assert!(differ(Width::widest(), &one, &other), "{place}");
         }
     }
 

@@ -3,6 +3,6 @@
 mod fill;
 mod units;
 
-pub use fill::{Fill, check, check_bytes, fill, fill_bytes, sum};
+pub use fill::{Fill, check, check_bytes, differ, fill, fill_bytes, sum};
 pub use kernel::processor::Width;
 pub use units::{UNITS, Unit};

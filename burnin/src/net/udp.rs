@@ -5,7 +5,8 @@ use super::{
     wire::{DATAGRAM_HEAD_BYTES, pair, parse_pair},
 };
 use crate::result::wide;
-use kernel::bytes::be64;
+use kernel::{bytes::be64, processor::Width};
+use loops::differ;
 use nix::sys::socket::{
     MsgFlags, getsockopt, recv, setsockopt,
     sockopt::{RcvBuf, RcvBufForce, SndBuf, SndBufForce, UdpGroSegment, UdpGsoSegment},
@@ -235,12 +236,13 @@ fn sent(control: &TcpStream) -> io::Result<Option<u64>> {
 
 /// Takes what arrived at once: datagrams of one size, of which the kernel may have put several together.
 fn take(received: &mut Received, bytes: &[u8], flow: Flow, pattern: &[u8]) {
-    let segment = usize::from(flow.segment_bytes);
+    let (segment, width) = (usize::from(flow.segment_bytes), Width::widest());
     for datagram in bytes.chunks(segment) {
         let Some(number) = be64(datagram, 0).filter(|_| be64(datagram, 8) == Some(flow.flow)) else { continue };
         received.datagrams += 1;
         received.next = received.next.max(number.saturating_add(1));
-        if datagram.get(DATAGRAM_HEAD_BYTES..) != pattern.get(DATAGRAM_HEAD_BYTES..segment) {
+        let (found, expected) = (datagram.get(DATAGRAM_HEAD_BYTES..), pattern.get(DATAGRAM_HEAD_BYTES..segment));
+        if differ(width, found.unwrap_or_default(), expected.unwrap_or_default()) {
             received.wrong += 1;
         }
     }

@@ -10,8 +10,8 @@ use loops::{Fill, Width, fill_bytes};
 /// With the version of the protocol at its end.
 pub(super) const MAGIC: [u8; 8] = *b"LFBURN\x00\x01";
 pub(super) const HEADER_BYTES: usize = 24;
-/// After so much the pattern is the same again.
-pub(super) const PATTERN_BYTES: usize = 1 << 20;
+/// After so much the pattern is the same again. All of it stays in a near cache.
+pub(super) const PATTERN_BYTES: usize = 128 << 10;
 /// The number and the flow's identifier at the start of a datagram.
 pub(super) const DATAGRAM_HEAD_BYTES: usize = 16;
 /// The least that every link carries, and the most that a datagram of UDP holds.

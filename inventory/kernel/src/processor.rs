@@ -49,7 +49,7 @@ impl Width {
 
     /// The widest of this processor.
     pub fn widest() -> Self {
-        Self::all().pop().unwrap_or(Self::Base)
+        [Self::Bits512, Self::Bits256].into_iter().find(|width| width.is_there()).unwrap_or(Self::Base)
     }
 
     #[cfg(target_arch = "x86_64")]
