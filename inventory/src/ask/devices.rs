@@ -131,7 +131,7 @@ fn open_ipmi() -> io::Result<File> {
 
 /// Through the kernel's resource manager, so that no program waits for another; old kernels have only the TPM itself.
 fn open_tpm(name: &str) -> io::Result<Device> {
-    let number = name.strip_prefix("tpm").filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = name.strip_prefix("tpm").filter(|number| number.parse::<u16>().is_ok());
     let number = number.ok_or_else(|| not("a TPM's name"))?;
     let managed = open(&format!("/dev/tpmrm{number}"), true);
     let file = managed.or_else(|error| match error.kind() {

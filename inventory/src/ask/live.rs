@@ -155,6 +155,8 @@ fn what_is_no_such_device_refuses() {
             Question::AtaSmartThresholds { disk: disk() },
             Question::NvmeController { controller: disk() },
             Question::NvmeHealth { controller: disk() },
+            Question::TpmNv { tpm: disk(), index: 1 },
+            Question::TpmPublic { tpm: format!("tpm{}", disk()), handle: 1 },
         ] {
             let error = root.ask(&question).unwrap_err();
             assert_ne!(error.kind(), io::ErrorKind::TimedOut, "{question:?}: {error}");

@@ -26,7 +26,7 @@ pub struct Capture {
     /// File to write, or a pipe; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Replace serial numbers, asset tags, UUIDs, world-wide names and MAC addresses
+    /// Replace serial numbers, asset tags, UUIDs, world-wide names, MAC addresses and keys of TPMs
     ///
     /// A value has the same replacement throughout this file, and another one in the next. The maker's part of an address
     /// is retained. Host name, IP addresses, iSCSI names, labels and the kernel's command line are not replaced, except
