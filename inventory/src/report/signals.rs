@@ -3,9 +3,11 @@
 use super::{finding::Finding, links::Ethernet, network::Network, words::with_unit};
 use crate::optics::{Module, ModuleLimits};
 
-/// Errors of a link that lose frames.
-const LOST: [(&str, &str); 2] =
-    [("fec_uncorrectable_blocks", "blocks that error correction could not mend"), ("symbol_errors", "symbol errors")];
+/// Errors of a link: those that lose frames, and those that also occur while a link comes up.
+const ERRORS: [(&str, &str, bool); 2] = [
+    ("fec_uncorrectable_blocks", "blocks that error correction could not mend", true),
+    ("symbol_errors", "symbol errors", false),
+];
 
 pub(super) fn findings(network: &Network) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -13,9 +15,10 @@ pub(super) fn findings(network: &Network) -> Vec<Finding> {
         let has_link = port.has_carrier == Some(true);
         found.extend(port.module.iter().flat_map(|module| of_module(&port.name, module, has_link)));
         let Some(ethernet) = &port.ethernet else { continue };
-        for (name, text) in LOST {
+        for (name, text, is_warning) in ERRORS {
             if let Some(count @ 1..) = ethernet.errors.get(name) {
-                found.push(Finding::warning(&port.name, format!("{count} {text} since its driver was loaded")));
+                let text = format!("{count} {text} since its driver was loaded");
+                found.push(Finding { is_warning, of: port.name.clone(), text });
             }
         }
         if let Some(reason) = ethernet.down_reason.as_ref().filter(|_| port.has_carrier == Some(false)) {
@@ -127,7 +130,9 @@ mod tests {
             ethernet: Some(Ethernet {
                 advertised_modes: vec!["25000baseCR/Full".to_owned(), "10000baseCR/Full".to_owned()],
                 down_reason: (!has_carrier).then(|| "no cable".to_owned()),
-                errors: [("symbol_errors".to_owned(), 7), ("jabbers".to_owned(), 1)].into(),
+                errors: ["symbol_errors", "jabbers", "fec_uncorrectable_blocks"]
+                    .map(|name| (name.to_owned(), 7))
+                    .into(),
                 ..Ethernet::default()
             }),
             ..NetworkPort::default()
@@ -140,7 +145,8 @@ mod tests {
         let expected = [
             Finding::note("eno1 QSFP28", "temperature is 72.5 °C, above the module's limit of 70 °C"),
             Finding::warning("eno1 QSFP28", "rx power of lane 1 is -21.5 dBm, below the module's limit of -14 dBm"),
-            Finding::warning("eno1", "7 symbol errors since its driver was loaded"),
+            Finding::warning("eno1", "7 blocks that error correction could not mend since its driver was loaded"),
+            Finding::note("eno1", "7 symbol errors since its driver was loaded"),
             Finding::note("eno1", "the link runs at 10000 Mb/s, the port offers 25000 Mb/s"),
         ];
         assert_eq!(findings(&network), expected);
@@ -150,8 +156,8 @@ mod tests {
     fn a_lane_without_a_link_may_be_dark() {
         let network = Network { interfaces: vec![port(false)], ..Network::default() };
         let texts: Vec<_> = findings(&network).into_iter().map(|finding| finding.text).collect();
-        assert_eq!(texts.len(), 3);
-        assert_eq!(texts[2], "no link: no cable");
+        assert_eq!(texts.len(), 4);
+        assert_eq!(texts[3], "no link: no cable");
     }
 
     #[test]
