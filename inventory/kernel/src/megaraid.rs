@@ -84,7 +84,7 @@ pub fn direct(node: &File, host: u16, opcode: u32, mailbox: [u8; 12], data: &mut
     send(node, host, frame, DIRECT_LIST_AT, &mut [], data)
 }
 
-/// A SCSI command to a drive behind the controller, which reads into `data`, all of it as far as can be told.
+/// A SCSI command to a drive behind the controller, which reads into `data`, all of it as far as the driver says.
 pub fn scsi(node: &File, host: u16, drive: u8, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
     let mut frame = [0; FRAME_BYTES];
     let mut sense = [0; SENSE_BYTES];
