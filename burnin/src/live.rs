@@ -115,7 +115,7 @@ mod tests {
         let mut at = |part: &Part, seconds| live.next(&standing(std::slice::from_ref(part), seconds), None);
         assert_eq!(at(&part, 0).as_deref(), Some("burn-in 0:00 of 10:00: 0 loads run, no faults\n"));
         assert_eq!(at(&part, 59), None);
-        drop(part.fault("x"));
+        part.fault("x");
         assert!(at(&part, 59).unwrap().ends_with("1 fault\n"));
         assert_eq!(at(&part, 60), None);
         assert!(at(&part, 119).is_some());

@@ -35,6 +35,9 @@ const MEASURED: usize = (1 << 30) / WORD_BYTES;
 /// The largest page, of any processor, that the kernel's map has an entry for.
 const PAGE_BYTES: u64 = 4096;
 
+/// What is measured: its name, how many words it is about, and what it does.
+type Work<'a> = (&'a str, usize, &'a dyn Fn(&mut [u64]));
+
 fn plan(facts: &Facts, request: &Request) -> Planned {
     let shares = shares(&facts.nodes, &facts.cpus, request.memory_room(facts.available_bytes), request.memory_bytes);
     let total = shares.iter().map(|share| wide(share.bytes)).sum();
@@ -166,7 +169,7 @@ impl<M: Memory> Tester<M> {
                 to.get_mut(..from.len()).into_iter().for_each(|to| to.copy_from_slice(from));
             }
         };
-        let works: [(&str, usize, &dyn Fn(&mut [u64])); 3] =
+        let works: [Work<'_>; 3] =
             [("write", words.len(), &write), ("read", words.len(), &read), ("copy", half, &copy)];
         for (name, count, work) in works {
             let start = run.now();

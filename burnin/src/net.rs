@@ -150,7 +150,10 @@ impl Link {
         let name = format!("{protocol}_{}", direction.name);
         let carried = match carried {
             Ok(carried) => carried,
-            Err(error) => return drop(self.part.fault(format!("{} {}: {error}", protocol, direction.name))),
+            Err(error) => {
+                self.part.fault(format!("{protocol} {}: {error}", direction.name));
+                return;
+            }
         };
         let gauge = self.rates.get_mut(usize::from(self.is_udp)).and_then(|rates| rates.get_mut(place));
         if let Some(gauge) = gauge.filter(|_| carried.seconds > 0.0) {

@@ -225,7 +225,9 @@ mod tests {
             }
             match self.deed {
                 Deed::Fail => return Err("broke".into()),
-                Deed::Find => drop(self.part.fault("wrong")),
+                Deed::Find => {
+                    self.part.fault("wrong");
+                }
                 Deed::Work | Deed::FailToStart => {}
             }
             Ok(())

@@ -84,7 +84,7 @@ mod fake {
         fn read(&mut self, range: Range<u64>, run: &Run, each: &mut dyn FnMut(Block<'_>)) -> io::Result<()> {
             for (offset, len) in blocks(range).take_while(|_| !run.is_over()) {
                 let holds = |lba: &u64| (offset..offset + len).contains(&(lba * SECTOR));
-                let fails = self.unreadable.iter().any(|lba| holds(lba)) && self.failures > 0;
+                let fails = self.unreadable.iter().any(holds) && self.failures > 0;
                 self.failures -= u32::from(fails);
                 let error = || io::Error::from_raw_os_error(libc::EIO);
                 let result = if fails { Err(error()) } else { Ok(&self.bytes[place(offset, len)]) };

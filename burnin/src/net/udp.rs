@@ -167,7 +167,7 @@ pub(super) fn finish_sending(control: &TcpStream, sent: u64) -> io::Result<(u64,
     control.set_read_timeout(Some(PATIENCE))?;
     let mut reports = Vec::new();
     // Ends when the receiver closes the connection.
-    (&*control).take(wide(64 << 20)).read_to_end(&mut reports)?;
+    control.take(wide(64 << 20)).read_to_end(&mut reports)?;
     let last: &[u8; 16] = reports.last_chunk().ok_or(ErrorKind::UnexpectedEof)?;
     Ok(parse_pair(last))
 }

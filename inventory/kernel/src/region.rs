@@ -94,7 +94,8 @@ impl Drop for Region {
 
 /// From now on the calling thread gets its memory of this NUMA node, while that has any; `None`: of the one it runs on.
 pub fn prefer_node(node: Option<u32>) -> io::Result<()> {
-    const BITS: usize = 8 * size_of::<c_ulong>();
+    const BYTES: usize = size_of::<c_ulong>();
+    const BITS: usize = 8 * BYTES;
     let mut mask = [0; MAX_NODES / BITS];
     let mut mode = MPOL_DEFAULT;
     if let Some(node) = node {

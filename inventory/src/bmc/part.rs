@@ -156,7 +156,7 @@ pub(super) fn parse(data: &[u8]) -> Option<Part> {
     }
     let mut part = Part::default();
     let mut check = |name: &str, bytes: Option<&[u8]>| {
-        if !bytes.is_some_and(|bytes| bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) == 0) {
+        if bytes.is_none_or(|bytes| bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) != 0) {
             part.wrong_checksums.push(name.to_owned());
         }
     };

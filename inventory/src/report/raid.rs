@@ -243,7 +243,7 @@ mod tests {
         answer("volumes", samples::volumes(&[1]));
         answer("volume-1", samples::volume(1, 2, &[5]));
         answer("configuration", samples::configuration(&[(5, &[8, 300])]));
-        tree.add("landfall/disks/megaraid0.8/scsi-page-80", b"\0\x80\0\x04W123".to_vec());
+        tree.add("landfall/disks/megaraid0.8/scsi-page-80", b"\0\x80\0\x04W123");
         tree.add("landfall/disks/megaraid0.8/scsi-page-b1", vec![0, 0xb1, 0, 60, 0x1c, 0x20]);
         tree.add("landfall/disks/megaraid0.8/scsi-log-00", vec![0, 0, 0, 2, 0, 0x06]);
         tree.add("landfall/disks/megaraid0.8/scsi-log-06", vec![0x06, 0, 0, 5, 0, 0, 3, 1, 7]);

@@ -9,8 +9,9 @@ use qemu_tests::{
 use serde_json::Value;
 use std::{collections::BTreeMap, process::Command};
 
-/// Sensors: number, kind, unit, factor and exponent, thresholds from the lowest bit of a mask on, name.
-const SENSORS: [(u8, u8, u8, (u8, i8), [u8; 6], &str); 3] = [
+/// Number, kind, unit, factor and exponent, thresholds from the lowest bit of a mask on, name.
+type SensorRecord = (u8, u8, u8, (u8, i8), [u8; 6], &'static str);
+const SENSORS: [SensorRecord; 3] = [
     (1, 1, 1, (1, 0), [5, 3, 0, 85, 95, 110], "CPU Temp"),
     (2, 4, 18, (60, 0), [10, 5, 2, 0, 0, 0], "FAN1"),
     (3, 2, 4, (54, -3), [0, 200, 0, 0, 240, 0], "12V"),

@@ -29,6 +29,9 @@ const TIME: Duration = Duration::from_secs(60);
 /// The longest pause after a failure.
 const RETRY: Duration = Duration::from_secs(300);
 
+/// The versions of a channel for an architecture.
+type Versions<'a> = dyn Fn(&str, &str) -> Result<Vec<String>, FetchError> + 'a;
+
 /// A minor release and where its releases are listed, as the published service has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -181,11 +184,7 @@ impl ReleaseSources {
     }
 
     /// All releases, each image once. `versions` gives those of a channel for an architecture, by the graph's name of it.
-    fn releases(
-        &self,
-        levels: &Levels,
-        versions: &dyn Fn(&str, &str) -> Result<Vec<String>, FetchError>,
-    ) -> Result<Vec<Release>, FetchError> {
+    fn releases(&self, levels: &Levels, versions: &Versions<'_>) -> Result<Vec<Release>, FetchError> {
         let mut all: BTreeMap<String, Release> = BTreeMap::new();
         for source in &self.list {
             for Channels { cpu_architecture, channels } in &source.upgrade_channels {
