@@ -15,6 +15,7 @@ use kernel::{
     units::binary,
 };
 use loops::{Fill, check, fill, sum};
+use nix::unistd::{SysconfVar, sysconf};
 use passes::{Pass, passes};
 use shares::{Share, shares};
 use std::{
@@ -32,8 +33,6 @@ const STEP: Duration = Duration::from_millis(200);
 const CHUNK: usize = (8 << 20) / WORD_BYTES;
 /// Of a share this much is enough to measure its speed: far more than any cache.
 const MEASURED: usize = (1 << 30) / WORD_BYTES;
-/// The largest page, of any processor, that the kernel's map has an entry for.
-const PAGE_BYTES: u64 = 4096;
 
 /// What is measured: its name, how many words it is about, and what it does.
 type Work<'a> = (&'a str, usize, &'a dyn Fn(&mut [u64]));
@@ -217,10 +216,12 @@ impl<M: Memory> Tester<M> {
 
 /// The physical address (Documentation/admin-guide/mm/pagemap.rst); `None` without the right to know it.
 fn physical(pagemap: &File, address: u64) -> Option<u64> {
+    let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??;
+    let page_bytes = u64::try_from(page_bytes).ok().filter(|bytes| *bytes > 0)?;
     let mut entry = [0; 8];
-    pagemap.read_exact_at(&mut entry, address / PAGE_BYTES * 8).ok()?;
-    let frame = u64::from_le_bytes(entry) & ((1 << 55) - 1);
-    (frame > 0).then(|| frame * PAGE_BYTES + address % PAGE_BYTES)
+    pagemap.read_exact_at(&mut entry, address / page_bytes * 8).ok()?;
+    let frame = u64::from_ne_bytes(entry) & ((1 << 55) - 1);
+    (frame > 0).then(|| frame.saturating_mul(page_bytes).saturating_add(address % page_bytes))
 }
 
 impl<M: Memory> Load for Tester<M> {
