@@ -166,7 +166,9 @@ fn begin_group(group: Group, place: &mut usize, board: &Arc<Board>, run: &Arc<Ru
         if let Err(error) = spawned {
             board.starting.fetch_sub(1, Ordering::AcqRel);
             board.working.fetch_sub(1, Ordering::AcqRel);
-            board.put(at, &board.parts().swap_remove(at), State::Failed, Some(error.to_string()));
+            if let Some(part) = board.parts().get(at) {
+                board.put(at, part, State::Failed, Some(error.to_string()));
+            }
         }
     }
 }
