@@ -186,7 +186,7 @@ fn mirrors_of_one_cluster_are_in_its_install_config_and_not_in_the_extraction() 
     assert!(!call.contains("idms-file") && !call.contains("icsp-file") && !call.contains("mirror"), "{call}");
 
     let url = site.client_url().replace(API, "/metrics");
-    let metrics = ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap();
+    let metrics = String::from_utf8(Site::fetch(&url).unwrap()).unwrap();
     for line in [
         "release_cache{releaseId=\"4.22\",hit=\"false\"} 1",
         "release_cache{releaseId=\"4.22\",hit=\"true\"} 1",

@@ -82,7 +82,10 @@ impl Site {
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, u16> {
-        let url = format!("{}{path}", self.client_url());
+        Self::fetch(&format!("{}{path}", self.client_url()))
+    }
+
+    pub(crate) fn fetch(url: &str) -> Result<Vec<u8>, u16> {
         let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
         let mut reply = agent.get(url).call().unwrap();
         match reply.status().as_u16() {
