@@ -119,13 +119,15 @@ impl Smbios {
         self.typed::<Processor>().find_map(|processor| Processor::decode(&processor).version)
     }
 
-    /// Serial numbers and asset tags, also of structures that are not decoded.
+    /// Serial numbers, asset tags, and the addresses and UUIDs of host interfaces; also of structures that are not decoded.
     pub(crate) fn serials(&self) -> Vec<String> {
         // Type, and where the numbers of the strings stand (DSP0134, 7.2 to 7.5, 7.18, 7.23, 7.40).
         const STRINGS: [(u8, &[usize]); 7] =
             [(1, &[7]), (2, &[7, 8]), (3, &[7, 8]), (4, &[0x20, 0x21]), (17, &[0x18, 0x19]), (22, &[7]), (39, &[8, 9])];
         let places = |kind| STRINGS.iter().filter(move |(of, _)| *of == kind).flat_map(|(_, places)| *places);
-        self.structures().flat_map(|s| places(s.kind).filter_map(move |&at| s.text(at))).collect()
+        let texts = self.structures().flat_map(|s| places(s.kind).filter_map(move |&at| s.text(at)));
+        let hosts = self.host_interfaces().into_iter();
+        texts.chain(hosts.flat_map(|host| host.mac_address.into_iter().chain(host.service_uuid))).collect()
     }
 
     /// Whether the firmware says that it is a virtual machine's; `None` when it is too old to say.
