@@ -208,7 +208,7 @@ pub(crate) mod tests {
             (Some("P408i-a SR Gen10"), Some("PEYHC0DRHBV4KH"))
         );
         assert_eq!(found.firmware_version.as_deref(), Some("03.01.04.072"));
-        assert_eq!(controller(&info[..280], &[]), None);
+        assert_eq!(controller(&info[..220], &[]), None);
         assert_eq!((drives(&physical), volumes(&logical)), (vec![3], vec![0]));
         let expected = RaidDrive {
             bay: Some("1I:1:4".to_owned()),
