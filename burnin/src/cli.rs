@@ -47,10 +47,12 @@ const MAX_ANSWER_BYTES: u64 = 100;
 ///   disk    every disk read in order; with --destroy, written and read back
 ///   net     TCP and UDP in both directions at once: see --peer and --ports
 ///
-/// Meanwhile sensors and power are sampled, and the kernel's counters of memory errors, PCIe errors, machine checks and
-/// throttling are watched: each that increases is a fault. The load ends by itself; other programs go first (nice 19). If
-/// memory runs out all the same, the kernel kills the burn-in first. Ctrl-C ends it within seconds, gives back what was
-/// taken, and prints what was found so far.
+/// Meanwhile sensors and power are sampled, and the kernel's counters of memory
+/// errors, PCIe errors, machine checks and throttling are watched: each that
+/// increases is a fault. The load ends by itself; other programs go first (nice
+/// 19). If memory runs out all the same, the kernel kills the burn-in first.
+/// Ctrl-C ends it within seconds, gives back what was taken, and prints what
+/// was found so far.
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -29,18 +29,18 @@ pub(crate) struct Document {
     /// Parts that belong together, added up: all CPUs, each NUMA node, each disk, each link.
     pub totals: Vec<Total>,
     /// Sensors while it ran.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub sensors: Vec<Sensor>,
     /// Error counters of the kernel that increased, with by how much.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub counters: BTreeMap<String, u64>,
     /// How many counters were watched.
     pub watched_counters: u64,
     /// All faults that are described.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub faults: Vec<Fault>,
     /// What was not tested, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub not_tested: Vec<String>,
 }
 
