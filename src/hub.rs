@@ -150,6 +150,8 @@ mod tests {
             [
                 "agent replay --allow-writes DEVICE",
                 "boot-order set DEVICE",
+                "burnin --destroy DISK",
+                "burnin --disk DISK",
                 "disk speed DEVICE",
                 "ignition apply --disks DEVICE",
                 "install --boot-device DEVICE",
