@@ -39,8 +39,8 @@ impl Checker {
             "make" => make(&words[1..]),
             "qemu-system-x86_64" => self.machine(words),
             "virt-install" => manual(words),
-            // Of the shell, without meaning for us.
-            "export" => Ok(()),
+            // The shell's and the system's, without meaning for us.
+            "export" | "modprobe" | "openssl" | "tar" => Ok(()),
             _ => Err("nobody checks this program".to_owned()),
         }
     }

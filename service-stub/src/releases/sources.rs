@@ -37,7 +37,7 @@ type Versions<'a> = dyn Fn(&str, &str) -> Result<Vec<String>, FetchError> + 'a;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Source {
     pub(super) openshift_version: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub(super) multi_cpu_architectures: Vec<String>,
     pub(super) upgrade_channels: Vec<Channels>,
 }
