@@ -36,7 +36,7 @@ const VARY: Meant = meant("*", "header vary", "ours says so where an answer may 
 const NOSNIFF: Meant = meant("*", "header x-content-type-options", "no browser takes a client's words for a page");
 
 /// Files of the bootstrap's config, by their places.
-const MANIFESTS: [Meant; 5] = {
+const MANIFESTS: [Meant; 6] = {
     const DOWNLOAD: &str = "GET v2/clusters/*/downloads/files";
     const WHY: &str = "ours puts manifests into ready-made files; the recorded ones are dummies without any";
     [
@@ -45,6 +45,7 @@ const MANIFESTS: [Meant; 5] = {
         meant(DOWNLOAD, ".storage.files[3].*", WHY),
         meant(DOWNLOAD, ".storage.files[4].*", WHY),
         meant(DOWNLOAD, ".storage.files[5].*", WHY),
+        meant(DOWNLOAD, ".storage.files[6].*", WHY),
     ]
 };
 

@@ -329,8 +329,7 @@ fn releases_of_channels_are_offered_and_installed() {
         }
         _ => reply("200 OK", "", r#"{"nodes": [{"version": "4.22.9"}, {"version": "4.22.10"}], "edges": []}"#),
     });
-    let text =
-        r#"[{"openshift_version":"4.22","upgrade_channels":[{"cpu_architecture":"x86_64","channels":["stable"]}]}]"#;
+    let text = r#"[{"openshift_version":"4.22","multi_cpu_architectures":["x86_64"],"upgrade_channels":[{"cpu_architecture":"x86_64","channels":["stable"]}]}]"#;
     let list = Listing::Text(text.to_owned());
     let hour = std::time::Duration::from_secs(3600);
     let release_sources = ReleaseSources::read(Some(&list), &server.url(""), &server.url("/levels"), hour).unwrap();

@@ -169,7 +169,7 @@ fn mirrors_of_one_cluster_are_in_its_install_config_and_not_in_the_extraction() 
     let other = Rack::ready_with(&site, 6, 3, 3, |params| params.ocp_release_image = Some(image.to_owned()));
     for rack in [&rack, &other] {
         rack.install(&site);
-        site.until("prepared", rack, |cluster| preparation(cluster) == "success");
+        site.until("installing", rack, |cluster| cluster["status"] == "installing");
     }
     let config: Value = serde_json::from_slice(&site.file(&rack, "install-config.yaml").unwrap()).unwrap();
     assert_eq!(
