@@ -21,8 +21,9 @@ pub(crate) fn reports(rig: &Rig) -> Vec<Value> {
     rig.sent("PUT", "/monitored-operators")
 }
 
+/// Waits until a stage was reported; it may be over by then.
 pub(crate) fn reaches(rig: &Rig, stage: &str) {
-    rig.until(stage, |rig| rig.finalizing().last().is_some_and(|last| last == stage));
+    rig.until(stage, |rig| rig.finalizing().iter().any(|reported| reported == stage));
 }
 
 pub(crate) fn completes(rig: &Rig, controller: Running) {
