@@ -1,6 +1,6 @@
 //! What the linker is asked for beside a static program: no tables for unwinding, a seventh of its size that nothing would read, as a
-//! panic ends it; and, of the linker that comes with the compiler, functions and tables that are the same only once, short relocations,
-//! and a map, which `make size` reads.
+//! panic ends it; and, of the linker that comes with the compiler, functions that are the same only once, short relocations, and a
+//! map, which `make size` reads.
 
 use std::{
     env,
@@ -26,7 +26,8 @@ fn main() {
     };
     println!("cargo::rustc-link-arg-bins=-B{}", linker.display());
     println!("cargo::rustc-link-arg-bins=-fuse-ld=lld");
-    println!("cargo::rustc-link-arg-bins=-Wl,-O2,--icf=all,--ignore-data-address-equality,-z,pack-relative-relocs");
+    // Functions only: mimalloc tells its tables apart by their addresses, though some have the same contents.
+    println!("cargo::rustc-link-arg-bins=-Wl,-O2,--icf=all,-z,pack-relative-relocs");
     // Where the programs go, below a directory of the profile's name: OUT_DIR is build/landfall-HASH/out in it.
     let out = env::var("OUT_DIR").unwrap_or_default();
     let Some(directory) = Path::new(&out).ancestors().nth(3) else { return };
