@@ -47,7 +47,7 @@ const LAST: [&str; 1] = ["pci"];
 const TITLES: [(&str, &str); 3] =
     [("pci", "PCI functions"), ("attached_memory", "CXL and persistent memory"), ("usb_devices", "USB devices")];
 /// Parts that are shown at the top, or only in JSON.
-const TOLD: [&str; 6] = ["schema_version", "host_id", "host_id_source", "date", "hostname", "tool_version"];
+const ELSEWHERE: [&str; 6] = ["schema_version", "host_id", "host_id_source", "date", "hostname", "tool_version"];
 /// How the page is to look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -76,7 +76,7 @@ pub(super) fn page(report: &Report, value: &Value, look: Look) -> String {
     page.findings("Warnings", RED, "! ", &found.warnings.lines());
     page.findings("Notes", BOLD, "- ", &found.notes.lines());
     let Value::Object(parts) = &by_name(value) else { return page.text };
-    let placed = |name: &&str| FIRST.contains(name) || LAST.contains(name) || TOLD.contains(name);
+    let placed = |name: &&str| FIRST.contains(name) || LAST.contains(name) || ELSEWHERE.contains(name);
     let rest = parts.keys().map(String::as_str).filter(|name| !placed(name));
     for name in FIRST.into_iter().chain(rest).chain(LAST) {
         if let Some(part) = parts.get(name).filter(|part| !is_empty(part)) {
