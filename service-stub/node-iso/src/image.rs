@@ -26,7 +26,7 @@ use service_stub::{
         keys::{SigningKey, pem},
         token,
     },
-    rendezvous::{ExistingCluster, Rack, Rendezvous, parse, plan},
+    rendezvous::{ExistingCluster, Mirror, Rack, Rendezvous, parse, plan},
 };
 use std::{
     collections::BTreeMap,
@@ -157,16 +157,7 @@ impl Plan {
         if self.cluster.mirrors.is_empty() {
             return String::new();
         }
-        let mut text = String::new();
-        for mirror in &self.cluster.mirrors {
-            text.push_str(&format!(
-                "[[registry]]\nprefix = \"\"\nlocation = \"{}\"\nmirror-by-digest-only = true\n",
-                mirror.source
-            ));
-            for location in &mirror.mirrors {
-                text.push_str(&format!("[[registry.mirror]]\nlocation = \"{location}\"\n"));
-            }
-        }
+        let text = Mirror::registries_conf(&self.cluster.mirrors);
         let contents = ignition::resource(text.as_bytes(), ignition::Encoding::Smallest);
         json!({
             "ignition": {"version": "3.1.0"},

@@ -60,6 +60,39 @@ pub struct Mirror {
     pub mirrors: Vec<String>,
 }
 
+impl Mirror {
+    /// The list of this name.
+    pub(crate) fn read(fields: &mut Fields, name: &str) -> Result<Vec<Self>, PlanError> {
+        let mut mirrors = Vec::new();
+        for mut entry in fields.objects(name)? {
+            let source = required(&mut entry, "source")?;
+            let list = entry.texts("mirrors")?;
+            if let Some(bad) = list.iter().chain([&source]).find(|name| !is_word(name)) {
+                return Err(
+                    entry.error("mirrors", format!("'{}' is not a registry or repository", bad.escape_default()))
+                );
+            }
+            mirrors.push(Self { source, mirrors: list });
+        }
+        if mirrors.len() > MAX_MIRRORS {
+            return Err(fields.error(name, format!("has {} entries; the limit is {MAX_MIRRORS}", mirrors.len())));
+        }
+        Ok(mirrors)
+    }
+
+    /// They as `registries.conf`: images are pulled from the mirrors by their digests.
+    pub fn registries_conf(mirrors: &[Self]) -> String {
+        let mut text = String::new();
+        for Self { source, mirrors } in mirrors {
+            text += &format!("[[registry]]\nprefix = \"\"\nlocation = \"{source}\"\nmirror-by-digest-only = true\n");
+            for location in mirrors {
+                text += &format!("[[registry.mirror]]\nlocation = \"{location}\"\n");
+            }
+        }
+        text
+    }
+}
+
 impl ExistingCluster {
     /// Reads and checks the text of a file.
     ///
@@ -94,20 +127,7 @@ impl ExistingCluster {
             no_proxy: own_proxy.text("noProxy")?,
         };
         drop(own_proxy);
-        let mut mirrors = Vec::new();
-        for mut entry in fields.objects("mirrors")? {
-            let source = required(&mut entry, "source")?;
-            let list = entry.texts("mirrors")?;
-            if let Some(bad) = list.iter().chain([&source]).find(|name| !is_word(name)) {
-                return Err(
-                    entry.error("mirrors", format!("'{}' is not a registry or repository", bad.escape_default()))
-                );
-            }
-            mirrors.push(Mirror { source, mirrors: list });
-        }
-        if mirrors.len() > MAX_MIRRORS {
-            return Err(fields.error("mirrors", format!("has {} entries; the limit is {MAX_MIRRORS}", mirrors.len())));
-        }
+        let mirrors = Mirror::read(&mut fields, "mirrors")?;
         let cluster = Self {
             api_name: required(&mut fields, "apiName")?,
             id,

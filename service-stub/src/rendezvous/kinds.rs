@@ -2,7 +2,7 @@
 
 use super::{
     PlanError, agent,
-    existing::{self, ExistingCluster},
+    existing::{self, ExistingCluster, Mirror},
     hosts::PlannedHost,
     plan::{Draft, hints, put, put_host},
     read::Fields,
@@ -388,6 +388,7 @@ fn install_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
     put(&mut draft.cluster, "ssh_public_key", fields.text("sshKey")?, &fields, "sshKey")?;
     let bundle = fields.text("additionalTrustBundle")?;
     put(&mut draft.infra_env, "additional_trust_bundle", bundle, &fields, "additionalTrustBundle")?;
+    mirrors(&mut fields, draft)?;
     proxy(&mut fields, draft)?;
     let mut masters = fields.object("controlPlane")?;
     pool(&mut masters, draft)?;
@@ -410,6 +411,25 @@ fn install_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError
         let mut platform = platforms.object("baremetal")?;
         vips(&mut platform, draft, ["apiVIPs", "apiVIP"], ["ingressVIPs", "ingressVIP"])?;
         put_platform(draft, Some("baremetal".to_owned()), &platform, "baremetal")?;
+    }
+    Ok(())
+}
+
+/// The mirrors of registries, for the cluster and for the live systems of its hosts.
+fn mirrors(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    // Before 4.14 it had another name.
+    for name in ["imageDigestSources", "imageContentSources"] {
+        let mirrors: Vec<_> =
+            Mirror::read(fields, name)?.into_iter().filter(|mirror| !mirror.mirrors.is_empty()).collect();
+        if mirrors.is_empty() {
+            continue;
+        }
+        let registries_conf = Mirror::registries_conf(&mirrors);
+        // No ConfigMap can have this name.
+        draft.mirrors.insert(name.to_owned(), MirrorRegistry { registries_conf, ca_bundle: String::new() });
+        for record in ["cluster_mirrors", "infra_env_mirrors"] {
+            put(&mut draft.other, record, Some(name), fields, name)?;
+        }
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mirrors::Mirrors;
 use crate::rendezvous::{Rendezvous, as_json, lines, read::parse};
 use api::HostRole;
 
@@ -155,6 +156,33 @@ fn config_maps_have_the_mirrors_that_a_cluster_and_an_infra_env_refer_to() {
         let error = planned(&[("a.yaml", &format!("{text}{}", map("one", &data))), ("b.toml", AGENT)]).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn an_install_configuration_has_mirrors_for_the_cluster_and_its_hosts() {
+    let sources = "[{source: quay.io/a, mirrors: [m:5000/a, n/a]}, {source: quay.io/b}]";
+    let version = ("v.yml", "kind: ClusterImageSet\nmetadata: {name: v}\nspec: {releaseImage: 'r:4.16.3'}\n");
+    for name in ["imageDigestSources", "imageContentSources"] {
+        let text = format!("{INSTALL}{name}: {sources}\n");
+        let rack = planned(&[("i.yaml", &text), version]).unwrap();
+        let mirrors = rack.cluster.mirror_registry_configuration.unwrap();
+        let read = Mirrors::read(&mirrors.registries_conf, "").unwrap();
+        assert_eq!(read.digest, [("quay.io/a".to_owned(), vec!["m:5000/a".to_owned(), "n/a".to_owned()])]);
+        assert_eq!(rack.infra_env.mirror_registry_configuration, Some(mirrors));
+        assert!(!rack.warnings.iter().any(|warning| warning.contains(name)), "{:?}", rack.warnings);
+    }
+    for (sources, why) in [
+        ("[{mirrors: [a]}]", "[0].source: is missing"),
+        ("[{source: a, mirrors: ['a\"b']}]", "[0].mirrors: 'a\\\"b' is not a registry or repository"),
+        ("{source: a}", "a list"),
+    ] {
+        let text = format!("{INSTALL}imageDigestSources: {sources}\n");
+        let error = planned(&[("i.yaml", &text), version]).unwrap_err();
+        assert!(error.contains("imageDigestSources") && error.contains(why), "{error}");
+    }
+    let both = format!("{INSTALL}imageDigestSources: [{{source: a, mirrors: [b]}}]\nimageContentSources: {sources}\n");
+    let error = planned(&[("i.yaml", &both), version]).unwrap_err();
+    assert!(error.contains("imageContentSources"), "{error}");
 }
 
 #[test]
