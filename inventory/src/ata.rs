@@ -1,6 +1,8 @@
 //! What an ATA disk says of itself and of its health: IDENTIFY DEVICE (ACS-4 7.13.6) and the SMART attributes that all makers
 //! have, though no standard does (SFF-8035i). Pure; the bytes are hostile.
 
+mod logs;
+
 use kernel::order;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +81,15 @@ pub struct AtaHealth {
     /// Whether an attribute that foretells failure is at its threshold; absent without thresholds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_failing: Option<bool>,
+    /// Errors that it logged in its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logged_errors: Option<u64>,
+    /// Result of the last self-test: passed, aborted, failed or running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_self_test: Option<String>,
+    /// Self-tests that failed, of the last 21.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_self_tests: Option<u64>,
     /// Attributes, by id.
     pub attributes: Vec<AtaAttribute>,
 }
@@ -177,6 +188,7 @@ pub(crate) fn parse_health(data: &[u8], thresholds: Option<&[u8]>) -> Option<Ata
             .is_some()
             .then(|| attributes.iter().any(|a| a.is_prefailure && a.failed.as_deref() == Some("now"))),
         attributes,
+        ..AtaHealth::default()
     })
 }
 

@@ -39,7 +39,9 @@ pub fn fuzz_ata(reply: &[u8]) {
     });
     if let Some(data) = sectors.next() {
         ata::parse_identity(&data);
-        ata::parse_health(&data, sectors.next().as_deref());
+        if let Some(mut health) = ata::parse_health(&data, sectors.next().as_deref()) {
+            health.read_logs(Some(&data), sectors.next().as_deref());
+        }
     }
 }
 
@@ -71,8 +73,8 @@ pub fn fuzz_udev(entry: &[u8]) {
 /// All properties of an entry of udev's database, for comparing with libudev.
 pub fn udev_properties(entry: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(entry);
-    let own = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    kernel::udev::properties(&text, |_| true).into_iter().map(own).collect()
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    kernel::udev::properties(&text, |_| true).into_iter().map(owned).collect()
 }
 
 /// Takes a mount table apart.

@@ -84,6 +84,15 @@ pub struct NvmeHealth {
     /// Bytes written by hosts, rounded up by the controller to 512000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
+    /// Read commands of hosts that were completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_commands: Option<u64>,
+    /// Write commands of hosts that were completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_commands: Option<u64>,
+    /// Minutes it was busy with commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_minutes: Option<u64>,
     /// Times it was powered on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
@@ -155,6 +164,9 @@ pub(crate) fn parse_health(data: &[u8]) -> Option<NvmeHealth> {
         used_percent: data[5],
         read_bytes: units(32),
         written_bytes: units(48),
+        read_commands: count(64),
+        write_commands: count(80),
+        busy_minutes: count(96),
         power_cycles: count(112),
         power_on_hours: count(128),
         unsafe_shutdowns: count(144),

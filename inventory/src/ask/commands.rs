@@ -1,6 +1,6 @@
 //! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
 
-use super::{MegaRaid, SmartArray};
+use super::{MegaRaid, SmartArray, SmartLog};
 use kernel::{
     commands::{self, Direction, NvmeAdmin, ScsiReply},
     megaraid,
@@ -30,6 +30,9 @@ const ATA_CHECK_POWER_MODE: u8 = 0xe5;
 const ATA_SMART: u8 = 0xb0;
 const SMART_READ_DATA: u8 = 0xd0;
 const SMART_READ_THRESHOLDS: u8 = 0xd1;
+const SMART_READ_LOG: u8 = 0xd5;
+/// The logs that are read, by their address.
+const SMART_LOGS: [u8; 2] = [SmartLog::Errors as u8, SmartLog::SelfTests as u8];
 
 /// What a SCSI command is sent to.
 pub(super) enum Target {
@@ -53,8 +56,11 @@ fn is_read_only(command: &[u8]) -> bool {
         // LOG SENSE, unless parameters are to be saved.
         [0x4d, flags, ..] => *flags == 0,
         // ATA PASS-THROUGH (16), by its ATA command.
-        [0x85, _, _, _, features, _, _, _, _, _, _, _, _, _, ata, _] => match *ata {
-            ATA_SMART => matches!(*features, SMART_READ_DATA | SMART_READ_THRESHOLDS),
+        [0x85, _, _, _, features, _, _, _, low, _, _, _, _, _, ata, _] => match *ata {
+            ATA_SMART => match *features {
+                SMART_READ_LOG => SMART_LOGS.contains(low),
+                features => matches!(features, SMART_READ_DATA | SMART_READ_THRESHOLDS),
+            },
             ata => matches!(ata, ATA_IDENTIFY_DEVICE | ATA_CHECK_POWER_MODE),
         },
         _ => false,
@@ -246,6 +252,10 @@ pub(super) fn ata_smart_thresholds(disk: &Target) -> io::Result<Vec<u8>> {
     ata_sector(disk, ATA_SMART, SMART_READ_THRESHOLDS, [0, 0x4f, 0xc2])
 }
 
+pub(super) fn ata_smart_log(disk: &Target, log: SmartLog) -> io::Result<Vec<u8>> {
+    ata_sector(disk, ATA_SMART, SMART_READ_LOG, [log as u8, 0x4f, 0xc2])
+}
+
 /// A command that reads one sector, by ATA PASS-THROUGH (16) (SAT-4 12.2.2). A disk that sleeps is not asked: most wake
 /// up for it, which takes longer than the time limit and wears them.
 fn ata_sector(disk: &Target, command: u8, features: u8, lba: [u8; 3]) -> io::Result<Vec<u8>> {
@@ -315,6 +325,9 @@ mod tests {
         for code in [0x04, 0x55, 0x2a, 0x48, 0x1d, 0x4c, 0x1b] {
             assert!(!is_read_only(&[code, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "{code:02x}");
         }
+        // Of logs only the two: a maker's own may do anything.
+        let log = |address: u8| [0x85, 8, 0x0e, 0, SMART_READ_LOG, 0, 1, 0, address, 0, 0x4f, 0, 0xc2, 0, ATA_SMART, 0];
+        assert!(is_read_only(&log(1)) && is_read_only(&log(6)) && !is_read_only(&log(0xa0)));
         // SMART DISABLE, SMART EXECUTE OFF-LINE IMMEDIATE, SECURITY ERASE UNIT, WRITE DMA EXT.
         for (features, command) in [(0xd9, ATA_SMART), (0xd4, ATA_SMART), (0, 0xf4), (0, 0x35)] {
             assert!(!is_read_only(&ata(features, command)), "{command:02x}");

@@ -35,6 +35,7 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::AtaIdentify { disk } => commands::ata_identify(&target(disk)?),
         Question::AtaSmartData { disk } => commands::ata_smart_data(&target(disk)?),
         Question::AtaSmartThresholds { disk } => commands::ata_smart_thresholds(&target(disk)?),
+        Question::AtaSmartLog { disk, log } => commands::ata_smart_log(&target(disk)?, *log),
         Question::NvmeController { controller } => commands::nvme_controller(&open_controller(controller)?),
         Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
         Question::MegaRaid { host, ask } => commands::megaraid(&kernel::megaraid::open()?, *host, *ask),

@@ -1,6 +1,6 @@
 //! Questions to the running system: interfaces of the tests' own as `ethtool` sees them, and devices that can't answer.
 
-use super::{MegaRaid, Question, SmartArray};
+use super::{MegaRaid, Question, SmartArray, SmartLog};
 use crate::{Root, ethnl, ethtool, optics};
 use kernel::{ethnl::Get, order::Gather};
 use nix::sched::{CloneFlags, unshare};
@@ -153,6 +153,7 @@ fn what_is_no_such_device_refuses() {
             Question::AtaIdentify { disk: disk() },
             Question::AtaSmartData { disk: disk() },
             Question::AtaSmartThresholds { disk: disk() },
+            Question::AtaSmartLog { disk: disk(), log: SmartLog::Errors },
             Question::NvmeController { controller: disk() },
             Question::NvmeHealth { controller: disk() },
             Question::TpmNv { tpm: disk(), index: 1 },

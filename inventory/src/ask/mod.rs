@@ -16,5 +16,5 @@ mod table;
 mod tpm;
 
 pub(crate) use patience::Patience;
-pub(crate) use question::{MegaRaid, Question, SmartArray, drive_behind};
+pub(crate) use question::{MegaRaid, Question, SmartArray, SmartLog, drive_behind};
 pub(crate) use table::{Table, messages};

@@ -86,6 +86,15 @@ impl SmartArray {
     }
 }
 
+/// A log of ATA SMART, by its address (ACS-4 9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum SmartLog {
+    /// Summary of errors.
+    Errors = 0x01,
+    /// Self-tests.
+    SelfTests = 0x06,
+}
+
 /// A question to the kernel or to a device. Disks and interfaces go by their kernel names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Question {
@@ -111,6 +120,8 @@ pub(crate) enum Question {
     AtaSmartData { disk: String },
     /// ATA SMART READ THRESHOLDS: 512 bytes.
     AtaSmartThresholds { disk: String },
+    /// A log of ATA SMART READ LOG: 512 bytes.
+    AtaSmartLog { disk: String, log: SmartLog },
     /// NVMe Identify Controller (CNS 01h) of `nvme0` and the like: 4096 bytes.
     NvmeController { controller: String },
     /// NVMe SMART / Health Information log page (02h), all namespaces: 512 bytes.
@@ -172,6 +183,7 @@ impl Question {
             Self::AtaIdentify { disk: name } => disk(name, "ata-identify"),
             Self::AtaSmartData { disk: name } => disk(name, "ata-smart-data"),
             Self::AtaSmartThresholds { disk: name } => disk(name, "ata-smart-thresholds"),
+            Self::AtaSmartLog { disk: name, log } => disk(name, &format!("ata-smart-log-{:02x}", *log as u8)),
             Self::NvmeController { controller } => disk(controller, "nvme-identify-controller"),
             Self::NvmeHealth { controller } => disk(controller, "nvme-health"),
             Self::MegaRaid { host, ask } => disk(&format!("{MEGARAID}{host}"), &format!("megaraid-{}", ask.name())),
@@ -229,7 +241,8 @@ impl Question {
             | Self::ScsiDefects { disk }
             | Self::AtaIdentify { disk }
             | Self::AtaSmartData { disk }
-            | Self::AtaSmartThresholds { disk } => Some(disk.clone()),
+            | Self::AtaSmartThresholds { disk }
+            | Self::AtaSmartLog { disk, .. } => Some(disk.clone()),
             Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),

@@ -18,7 +18,11 @@ use super::{
     raid::raid,
     topology,
 };
-use crate::{Root, ask::Question, ata};
+use crate::{
+    Root,
+    ask::{Question, SmartLog},
+    ata,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -280,12 +284,17 @@ fn ask_health(root: &Root, disks: &mut [Disk]) {
     for disk in disks.iter_mut().filter(is_watched) {
         questions.push(Question::AtaSmartData { disk: disk.name.clone() });
         questions.push(Question::AtaSmartThresholds { disk: disk.name.clone() });
+        let logs = [SmartLog::Errors, SmartLog::SelfTests];
+        questions.extend(logs.map(|log| Question::AtaSmartLog { disk: disk.name.clone(), log }));
     }
     let mut answers = root.ask_all(&questions).into_iter();
     for disk in disks.iter_mut().filter(is_watched) {
         let mut next = || known(&disk.name, answers.next()?);
-        let (data, thresholds) = (next(), next());
+        let (data, thresholds, errors, tests) = (next(), next(), next(), next());
         disk.smart = data.and_then(|data| ata::parse_health(&data, thresholds.as_deref()));
+        if let Some(smart) = &mut disk.smart {
+            smart.read_logs(errors.as_deref(), tests.as_deref());
+        }
     }
 }
 

@@ -120,9 +120,9 @@ fn parse(certificate: &[u8]) -> Option<(Certificate, Vec<String>)> {
     let (issuer, validity, subject, key) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let mut times = items(validity.body).map(|item| time(item));
     let (not_before, not_after) = (times.next()??, times.next()??);
-    let mut own = vec![number(serial), key_bits(key.body).map_or_else(String::new, number)];
-    own.extend(signature.map(|item| number(item.body)));
-    own.extend(name_parts(subject.body).filter(|(id, _)| *id == SERIAL_NUMBER).map(|(_, value)| text(value)));
+    let mut unique = vec![number(serial), key_bits(key.body).map_or_else(String::new, number)];
+    unique.extend(signature.map(|item| number(item.body)));
+    unique.extend(name_parts(subject.body).filter(|(id, _)| *id == SERIAL_NUMBER).map(|(_, value)| text(value)));
     let mut found = Certificate {
         issuer: name(issuer.body),
         subject: name(subject.body),
@@ -137,7 +137,7 @@ fn parse(certificate: &[u8]) -> Option<(Certificate, Vec<String>)> {
         let id = items(extension.body).next().map(|item| item.body);
         let Some(value) = items(extension.body).find(|item| item.tag == OCTET_STRING) else { continue };
         if id == Some(KEY_IDENTIFIER) {
-            own.extend(items(value.body).next().map(|item| number(item.body)));
+            unique.extend(items(value.body).next().map(|item| number(item.body)));
         }
         if id == Some(ALTERNATIVE_NAME) {
             let names = items(value.body).next();
@@ -152,7 +152,7 @@ fn parse(certificate: &[u8]) -> Option<(Certificate, Vec<String>)> {
             }
         }
     }
-    Some((found, own))
+    Some((found, unique))
 }
 
 /// A number's digits, hexadecimal, without the zeros before it.

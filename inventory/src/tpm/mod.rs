@@ -21,6 +21,8 @@ const VENDOR: std::ops::RangeInclusive<u32> = 0x106..=0x109;
 const FIRMWARE: [u32; 2] = [0x10b, 0x10c];
 const MODES: u32 = 0x12d;
 const PERMANENT: u32 = 0x200;
+const LOCKOUT_COUNTER: u32 = 0x20e;
+const MAX_AUTH_FAIL: u32 = 0x20f;
 /// Bits of the permanent state (part 2, 8.6).
 const OWNER_PASSWORD: u32 = 1;
 const LOCKED_OUT: u32 = 1 << 9;
@@ -29,7 +31,7 @@ const FIPS_140_2: u32 = 1;
 const FIRST_CERTIFICATE: u32 = 0x01c0_0002;
 const CHAIN: std::ops::RangeInclusive<u32> = 0x01c0_0100..=0x01c0_01ff;
 /// Certificates among them; the others are templates and nonces.
-const OF_KEYS: [u32; 9] = [
+const KEY_CERTIFICATES: [u32; 9] = [
     FIRST_CERTIFICATE,
     0x01c0_000a,
     0x01c0_0012,
@@ -120,6 +122,12 @@ pub struct TpmDetails {
     /// Whether it refuses passwords because too many were wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked_out: Option<bool>,
+    /// Wrong passwords that it counts now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_tries: Option<u32>,
+    /// So many wrong passwords lock it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_failed_tries: Option<u32>,
     /// Certificates of its endorsement keys, by index. They are not verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endorsement_certificates: Vec<Certificate>,
@@ -159,10 +167,10 @@ pub(crate) fn details(root: &Root, name: &str) -> Option<TpmDetails> {
         let wanted = indices.iter().copied().filter(is_wanted).take(MOST);
         wanted.filter_map(|index| Some((index, root.ask(&Question::TpmNv { tpm: tpm(), index }).ok()?))).collect()
     };
-    let own = contents(&|index| OF_KEYS.contains(index));
+    let certificates = contents(&|index| KEY_CERTIFICATES.contains(index));
     // The chain may be cut anywhere between two indices.
     let chain = contents(&|index| CHAIN.contains(index));
-    let first_of_chain = chain.first().map(|(index, _)| *index).unwrap_or_default();
+    let chain_start = chain.first().map(|(index, _)| *index).unwrap_or_default();
     let chain: Vec<u8> = chain.into_iter().flat_map(|(_, bytes)| bytes).collect();
     let at = |index: u32, bytes: &[u8]| -> Vec<Certificate> {
         let found = certificate::all(bytes).map(|(found, _)| found);
@@ -178,17 +186,17 @@ pub(crate) fn details(root: &Root, name: &str) -> Option<TpmDetails> {
     Some(TpmDetails {
         algorithms: algorithms.into_iter().map(algorithm).collect(),
         // Of an index only its first certificate: what follows is padding.
-        endorsement_certificates: own
+        endorsement_certificates: certificates
             .iter()
             .filter_map(|(index, bytes)| at(*index, bytes).into_iter().next())
             .collect(),
-        certificate_chain: at(first_of_chain, &chain),
+        certificate_chain: at(chain_start, &chain),
         endorsement_keys: keys.filter_map(key).collect(),
-        ..of_properties(&fixed, &variable)
+        ..from_properties(&fixed, &variable)
     })
 }
 
-fn of_properties(fixed: &[(u32, u32)], variable: &[(u32, u32)]) -> TpmDetails {
+fn from_properties(fixed: &[(u32, u32)], variable: &[(u32, u32)]) -> TpmDetails {
     let get = |list: &[(u32, u32)], wanted: u32| {
         list.iter().find(|(property, _)| *property == wanted).map(|(_, value)| *value)
     };
@@ -212,6 +220,8 @@ fn of_properties(fixed: &[(u32, u32)], variable: &[(u32, u32)]) -> TpmDetails {
         firmware_version: high.zip(low).map(|(high, low)| format!("{high}.{low}")),
         fips_140_2: fixed(MODES).map(|modes| modes & FIPS_140_2 != 0),
         has_owner_password: state.map(|state| state & OWNER_PASSWORD != 0),
+        failed_tries: get(variable, LOCKOUT_COUNTER),
+        max_failed_tries: get(variable, MAX_AUTH_FAIL),
         is_locked_out: state.map(|state| state & LOCKED_OUT != 0),
         ..TpmDetails::default()
     }
@@ -224,7 +234,7 @@ fn algorithm(number: u16) -> String {
 
 /// What no other machine has in the contents of an index: keys, signatures, numbers, as hexadecimal digits.
 pub(crate) fn unique_in_index(contents: &[u8]) -> Vec<String> {
-    certificate::all(contents).flat_map(|(_, own)| own).collect()
+    certificate::all(contents).flat_map(|(_, unique)| unique).collect()
 }
 
 /// The same of a key's public area.
@@ -244,7 +254,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
         let _ = command.parameters(bytes);
     }
     let properties = wire::properties(bytes);
-    let _ = of_properties(&properties, &properties);
+    let _ = from_properties(&properties, &properties);
     let _ = (wire::handles(bytes), wire::algorithms(bytes), wire::nv_len(bytes));
     let _ = (unique_in_index(bytes), unique_in_key(bytes));
 }

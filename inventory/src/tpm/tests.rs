@@ -136,8 +136,8 @@ fn all_that_a_tpm_tells() {
 
 #[test]
 fn what_only_one_machine_has() {
-    let own = unique_in_index(&certificate(&[0, 9, 9, 9, 9, 9, 9, 9]));
-    assert_eq!(own, ["09".repeat(7), "ab".repeat(256), "cd".repeat(256)]);
+    let unique = unique_in_index(&certificate(&[0, 9, 9, 9, 9, 9, 9, 9]));
+    assert_eq!(unique, ["09".repeat(7), "ab".repeat(256), "cd".repeat(256)]);
     assert_eq!(details(&Tree::new(&[]).root(), "tpm0"), None);
 }
 
