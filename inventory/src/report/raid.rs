@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Root,
-    ask::{MegaRaid, Question, SmartArray, drive_behind},
+    ask::{MegaRaid, Question, SmartArray, SmartLog, drive_behind},
     ata, megaraid,
     raid::{Raid, RaidController, RaidDrive, RaidVolume},
     smartarray,
@@ -19,6 +19,7 @@ const VOLUME_CHANNEL: u32 = 2;
 const CHANNEL_TARGETS: u32 = 128;
 /// Channel of a Smart Array host whose LUNs are volumes.
 const SMART_ARRAY_CHANNEL: u32 = 1;
+const RAID_DEVICES: &str = "/sys/class/raid_devices";
 const SCSI_DEVICES: &str = "/sys/bus/scsi/devices";
 /// The SCSI device type of an array controller.
 const CONTROLLER_TYPE: &str = "12";
@@ -37,6 +38,7 @@ pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> 
                     host.into_iter().for_each(|host| megaraid_host(root, adapter, host, disks, &mut raid));
                 }
                 Some("hpsa" | "smartpqi") => smart_array_host(root, adapter, *host, disks, &mut raid),
+                Some("mpt2sas" | "mpt3sas") => volumes_of_class(root, adapter, *host, disks, &mut raid),
                 _ => {}
             }
         }
@@ -44,13 +46,43 @@ pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> 
     raid
 }
 
+/// Volumes that the kernel has a class for (drivers/scsi/raid_class.c); their driver asks the firmware at every read.
+fn volumes_of_class(root: &Root, adapter: &StorageAdapter, host: u32, disks: &[Disk], raid: &mut Raid) {
+    let start = format!("{host}:");
+    let mut names: Vec<String> = root.list(RAID_DEVICES).into_iter().filter(|name| name.starts_with(&start)).collect();
+    order::sort(&mut names);
+    for name in names {
+        let facts = root.measurements(&format!("{RAID_DEVICES}/{name}"), &["level", "state"].map(str::to_owned));
+        let mut facts = facts.into_iter().map(|fact| fact.filter(|fact| fact != "unknown"));
+        let (level, state) = (facts.next().flatten(), facts.next().flatten());
+        let shown = disks.iter().find(|disk| disk.hctl.as_ref() == Some(&name));
+        raid.volumes.push(RaidVolume {
+            controller: adapter.address.clone(),
+            number: name.split(':').nth(2).and_then(|target| target.parse().ok()).unwrap_or(0),
+            disk: shown.map(|disk| disk.name.clone()),
+            level: level.map(level_name),
+            state: state.map(|state| if state == "active" { "optimal".to_owned() } else { state }),
+            size_bytes: shown.and_then(|disk| disk.size_bytes),
+            ..RaidVolume::default()
+        });
+    }
+}
+
+/// Such as `RAID 1E` for raid1e.
+fn level_name(level: String) -> String {
+    match level.strip_prefix("raid") {
+        Some(number) => format!("RAID {}", number.to_uppercase()),
+        None => level,
+    }
+}
+
 /// Through the generic SCSI node of the controller itself, which is one of its host's devices.
 fn smart_array_host(root: &Root, adapter: &StorageAdapter, host: u32, disks: &[Disk], raid: &mut Raid) {
-    let own = |name: &String| {
+    let is_controller = |name: &String| {
         name.split_once(':').is_some_and(|(number, _)| number == host.to_string())
             && root.attribute(format!("{SCSI_DEVICES}/{name}/type")).as_deref() == Some(CONTROLLER_TYPE)
     };
-    for name in root.list(SCSI_DEVICES).into_iter().filter(own) {
+    for name in root.list(SCSI_DEVICES).into_iter().filter(is_controller) {
         let node = root.list(format!("{SCSI_DEVICES}/{name}/scsi_generic")).into_iter().next().unwrap_or_default();
         let ask = |asked: Vec<SmartArray>| {
             let question = |ask| Question::SmartArray { node: node.clone(), ask };
@@ -151,6 +183,8 @@ fn identify(root: &Root, drives: &mut [(Option<String>, RaidDrive)]) {
                 Question::AtaIdentify { disk: disk() },
                 Question::AtaSmartData { disk: disk() },
                 Question::AtaSmartThresholds { disk: disk() },
+                Question::AtaSmartLog { disk: disk(), log: SmartLog::Errors },
+                Question::AtaSmartLog { disk: disk(), log: SmartLog::SelfTests },
             ]
         } else {
             vec![
@@ -163,11 +197,17 @@ fn identify(root: &Root, drives: &mut [(Option<String>, RaidDrive)]) {
     }
     let mut answers = answers(root, &questions).into_iter();
     for (place, count) in places {
-        let own: Vec<Option<Vec<u8>>> = answers.by_ref().take(count).collect();
+        let answers: Vec<Option<Vec<u8>>> = answers.by_ref().take(count).collect();
+        let answers: Vec<Option<&[u8]>> = answers.iter().map(Option::as_deref).collect();
         let Some((_, drive)) = drives.get_mut(place) else { continue };
-        match &own[..] {
-            [identify, data, thresholds] => of_ata(drive, identify.as_deref(), data.as_deref(), thresholds.as_deref()),
-            [serial, medium] => of_scsi(drive, serial.as_deref(), medium.as_deref()),
+        match answers[..] {
+            [identify, data, thresholds, errors, tests] => {
+                take_ata(drive, identify, data, thresholds);
+                if let Some(smart) = &mut drive.smart {
+                    smart.read_logs(errors, tests);
+                }
+            }
+            [serial, medium] => take_scsi(drive, serial, medium),
             _ => {}
         }
     }
@@ -182,7 +222,7 @@ fn is_ata(drive: &RaidDrive) -> bool {
     drive.vendor.as_deref() == Some("ATA") || drive.transport.as_deref() == Some("sata")
 }
 
-fn of_ata(drive: &mut RaidDrive, identify: Option<&[u8]>, data: Option<&[u8]>, thresholds: Option<&[u8]>) {
+fn take_ata(drive: &mut RaidDrive, identify: Option<&[u8]>, data: Option<&[u8]>, thresholds: Option<&[u8]>) {
     drive.ata = identify.and_then(ata::parse_identity);
     let Some(ata) = &drive.ata else { return };
     // SCSI's own fields cut these short.
@@ -194,7 +234,7 @@ fn of_ata(drive: &mut RaidDrive, identify: Option<&[u8]>, data: Option<&[u8]>, t
     drive.smart = data.and_then(|data| ata::parse_health(data, thresholds));
 }
 
-fn of_scsi(drive: &mut RaidDrive, serial: Option<&[u8]>, medium: Option<&[u8]>) {
+fn take_scsi(drive: &mut RaidDrive, serial: Option<&[u8]>, medium: Option<&[u8]>) {
     drive.serial = serial.and_then(crate::disks::unit_serial);
     let rate = medium.filter(|page| page.get(1) == Some(&MEDIUM_PAGE)).and_then(|page| be16(page, 4));
     rotates(
@@ -300,6 +340,35 @@ mod tests {
         assert_eq!((volume.disk.as_deref(), volume.state.as_deref()), (Some("sda"), Some("degraded")));
         assert_eq!((drive.bay.as_deref(), drive.serial.as_deref()), (Some("1I:1:4"), Some("WFK0ABCD")));
         assert_eq!((found.raid_drives.len(), found.raid_volumes.len()), (1, 1));
+    }
+
+    #[test]
+    fn volumes_that_the_kernel_has_a_class_for() {
+        let tree = Tree::new(&[]);
+        let host = "sys/devices/pci0000:00/0000:02:00.0/host4";
+        tree.add(&format!("{host}/scsi_host/host4/proc_name"), "mpt3sas\n");
+        tree.link("sys/class/scsi_host/host4", &format!("../../../{host}/scsi_host/host4"));
+        tree.add(&format!("{host}/target/4:1:2:0/scsi_device/4:1:2:0/type"), "0\n");
+        tree.add(&format!("{host}/target/4:1:2:0/block/sda/size"), "2000\n");
+        tree.link(&format!("{host}/target/4:1:2:0/block/sda/device"), "../..");
+        tree.link("sys/block/sda", &format!("../../{host}/target/4:1:2:0/block/sda"));
+        for (name, level, state) in
+            [("4:1:2:0", "raid1e", "degraded"), ("4:1:3:0", "raid0", "active"), ("40:1:0:0", "", "")]
+        {
+            tree.add(&format!("sys/class/raid_devices/{name}/level"), format!("{level}\n"));
+            tree.add(&format!("sys/class/raid_devices/{name}/state"), format!("{state}\n"));
+        }
+        let found = storage(&tree.root()).raid_volumes;
+        let short: Vec<_> = found
+            .iter()
+            .map(|one| (one.number, one.level.as_deref(), one.state.as_deref(), one.disk.as_deref(), one.size_bytes))
+            .collect();
+        let expected = [
+            (2, Some("RAID 1E"), Some("degraded"), Some("sda"), Some(1_024_000)),
+            (3, Some("RAID 0"), Some("optimal"), None, None),
+        ];
+        assert_eq!(short, expected);
+        assert_eq!(found[0].controller.as_deref(), Some("0000:02:00.0"));
     }
 
     #[test]
