@@ -36,6 +36,8 @@ pub mod report;
 mod root;
 mod scsi;
 mod ses;
+#[cfg(test)]
+mod sg3;
 mod smartarray;
 pub mod smbios;
 #[cfg(test)]

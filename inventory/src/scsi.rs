@@ -100,9 +100,15 @@ pub struct ScsiLog {
     /// Times it was started and stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_stop_cycles: Option<u64>,
+    /// Times it may be started and stopped in its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specified_start_stop_cycles: Option<u64>,
     /// Times its heads were loaded and unloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_cycles: Option<u64>,
+    /// Times its heads may be loaded and unloaded in its life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specified_load_cycles: Option<u64>,
     /// Result of the last self-test: passed, aborted, failed or running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_self_test: Option<String>,
@@ -170,7 +176,9 @@ impl ScsiLog {
             }
             START_STOP => {
                 self.manufactured = parameter(1).and_then(date);
+                self.specified_start_stop_cycles = count(3);
                 self.start_stop_cycles = count(4);
+                self.specified_load_cycles = count(5);
                 self.load_cycles = count(6);
             }
             SELF_TEST => self.self_tests(page),
@@ -341,14 +349,45 @@ pub(crate) mod tests {
         log
     }
 
-    #[test]
-    fn counters_of_errors() {
-        let found = read(&[
+    /// A page of each kind that is read.
+    pub(crate) fn pages() -> Vec<Vec<u8>> {
+        let scan = [&[0, 0, 0x0e, 0x10][..], &[0, 8, 0, 1, 0, 0, 0, 1]].concat();
+        let first = [&[6, 0, 0, 1][..], &phy(0, 0xb, [1, 2, 3, 4])].concat();
+        let second = [&[6, 0, 0, 1][..], &phy(1, 0, [0; 4])].concat();
+        let test = |result: u8| [&[1 << 5 | result, 0, 0, 99][..], &[0; 12]].concat();
+        let mut tests = vec![test(0), test(7)];
+        tests.resize(20, vec![0; 16]);
+        let tests: Vec<(u16, &[u8])> = (1..).zip(tests.iter().map(Vec::as_slice)).collect();
+        vec![
             page(0x02, &[(0, &[1]), (3, &[0, 0, 0, 7]), (5, &5_000_000_000_u64.to_be_bytes()), (6, &[0, 0])]),
             page(0x03, &[(3, &[1, 0]), (6, &[2])]),
             page(0x05, &[(3, &[0]), (6, &[1])]),
             page(0x06, &[(0, &[0, 9])]),
-        ]);
+            page(0x0d, &[(0, &[0, 31]), (1, &[0, 65])]),
+            page(
+                0x0e,
+                &[
+                    (1, b"201907"),
+                    (2, b"      "),
+                    (3, &[0, 0, 0x27, 0x10]),
+                    (4, &[0, 0, 0, 42]),
+                    (5, &[0, 9, 0x27, 0xc0]),
+                    (6, &[0, 0, 1, 0]),
+                ],
+            ),
+            page(0x10, &tests),
+            page(0x11, &[(1, &[0, 0, 0, 12])]),
+            page(0x15, &[(0, &scan), (1, &[0; 20]), (2, &[0; 20])]),
+            page(0x18, &[(1, &first), (2, &second)]),
+            page(0x2f, &[(0, &[0x5d, 0x10, 33])]),
+        ]
+    }
+
+    #[test]
+    fn every_page() {
+        let mut found = read(&pages());
+        assert_eq!(found.phys.len(), 2);
+        found.phys.clear();
         let expected = ScsiLog {
             write_corrected_errors: Some(7),
             written_bytes: Some(5_000_000_000),
@@ -358,27 +397,6 @@ pub(crate) mod tests {
             verify_corrected_errors: Some(0),
             verify_uncorrected_errors: Some(1),
             non_medium_errors: Some(9),
-            ..ScsiLog::default()
-        };
-        assert_eq!(found, expected);
-        assert_eq!(number(&[0, 0, 1, 2, 3, 4, 5, 6, 7, 8]), Some(0x0102_0304_0506_0708));
-        assert_eq!((number(&[1; 9]), number(&[])), (None, None));
-    }
-
-    #[test]
-    fn age_heat_and_wear() {
-        let scan = [&[0, 0, 0x0e, 0x10][..], &[0, 8, 0, 1, 0, 0, 0, 1]].concat();
-        let found = read(&[
-            page(0x0d, &[(0, &[0, 31]), (1, &[0, 65])]),
-            page(
-                0x0e,
-                &[(1, b"201907"), (2, b"      "), (3, &[0, 0, 0x27, 0x10]), (4, &[0, 0, 0, 42]), (6, &[0, 0, 1, 0])],
-            ),
-            page(0x11, &[(1, &[0, 0, 0, 12])]),
-            page(0x15, &[(0, &scan), (1, &[0; 20]), (2, &[0; 20])]),
-            page(0x2f, &[(0, &[0x5d, 0x10, 33])]),
-        ]);
-        let expected = ScsiLog {
             is_failing: Some(true),
             warning_code: Some("5d10".to_owned()),
             temperature_celsius: Some(31),
@@ -387,13 +405,19 @@ pub(crate) mod tests {
             manufactured: Some("2019-W07".to_owned()),
             used_percent: Some(12),
             background_scan_errors: Some(2),
+            specified_start_stop_cycles: Some(10_000),
             start_stop_cycles: Some(42),
+            specified_load_cycles: Some(600_000),
             load_cycles: Some(256),
+            last_self_test: Some("passed".to_owned()),
+            failed_self_tests: Some(1),
             ..ScsiLog::default()
         };
         assert_eq!(found, expected);
         let well = read(&[page(0x0d, &[(0, &[0, 0xff])]), page(0x2f, &[(0, &[0, 0, 28, 0])])]);
         assert_eq!((well.is_failing, well.warning_code, well.temperature_celsius), (Some(false), None, Some(28)));
+        assert_eq!(number(&[0, 0, 1, 2, 3, 4, 5, 6, 7, 8]), Some(0x0102_0304_0506_0708));
+        assert_eq!((number(&[1; 9]), number(&[])), (None, None));
     }
 
     #[test]

@@ -23,6 +23,41 @@ const KINDS: [(u8, &str); 9] = [
     (0x13, "current"),
     (0x18, "expander"),
 ];
+/// What elements of a kind say is wrong with them: kind, byte of their status, bit, words (SES-3 7.3).
+pub(crate) const PROBLEMS: [(&str, usize, u8, &str); 28] = [
+    ("power supply", 3, 6, "failed"),
+    ("power supply", 3, 3, "too hot"),
+    ("power supply", 3, 2, "warm"),
+    ("power supply", 3, 1, "no input"),
+    ("power supply", 3, 0, "no output"),
+    ("power supply", 1, 3, "voltage too high"),
+    ("power supply", 1, 2, "voltage too low"),
+    ("power supply", 1, 1, "current too high"),
+    ("fan", 3, 6, "failed"),
+    ("temperature", 1, 6, "failed"),
+    ("temperature", 3, 3, CRITICALLY_HIGH),
+    ("temperature", 3, 2, HIGH),
+    ("temperature", 3, 1, CRITICALLY_LOW),
+    ("temperature", 3, 0, LOW),
+    ("alarm", 1, 6, "failed"),
+    ("controller", 1, 6, "failed"),
+    ("UPS", 3, 6, "failed"),
+    ("UPS", 2, 7, "input too low"),
+    ("UPS", 2, 6, "input too high"),
+    ("UPS", 2, 5, "no input"),
+    ("voltage", 1, 6, "failed"),
+    ("voltage", 1, 1, CRITICALLY_HIGH),
+    ("voltage", 1, 3, HIGH),
+    ("voltage", 1, 0, CRITICALLY_LOW),
+    ("voltage", 1, 2, LOW),
+    ("current", 1, 6, "failed"),
+    ("current", 1, 1, CRITICALLY_HIGH),
+    ("current", 1, 3, HIGH),
+];
+const CRITICALLY_HIGH: &str = "critically high";
+const HIGH: &str = "high";
+const CRITICALLY_LOW: &str = "critically low";
+const LOW: &str = "low";
 /// States of an element, by their code.
 const STATES: [&str; 9] = [
     "unsupported",
@@ -82,6 +117,9 @@ pub struct EnclosureBay {
     pub state: Option<String>,
     /// Whether the enclosure senses a fault, or its lamp is to show one.
     pub is_faulty: bool,
+    /// Whether its lamp is to show where it is.
+    #[serde(default)]
+    pub is_lit: bool,
     /// The disk in it, without /dev.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
@@ -109,6 +147,9 @@ pub struct EnclosurePart {
     pub state: Option<String>,
     /// Whether its failure is predicted.
     pub is_failing: bool,
+    /// What is wrong with it, as it says itself: such as failed, no input, or critically high.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// Speed of a fan, revolutions per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_rpm: Option<u32>,
@@ -118,6 +159,9 @@ pub struct EnclosurePart {
     /// Voltage, millivolts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_millivolts: Option<i32>,
+    /// Current, milliamperes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_milliamperes: Option<i32>,
 }
 
 /// What an enclosure's pages say.
@@ -167,28 +211,39 @@ pub(crate) fn content(pages: [&[u8]; 4]) -> Option<Content> {
                 name,
                 state,
                 is_faulty: fourth >> 5 & 3 != 0,
+                is_lit: third >> 1 & 1 == 1,
                 wwn: place.and_then(|place| place.address).map(|address| format!("0x{address:016x}")),
                 ..EnclosureBay::default()
             });
         } else if let Some((_, kind)) = KINDS.iter().find(|(code, _)| *code == element.kind) {
+            // In hundredths.
+            let thousandths = i32::from(i16::from_be_bytes([third, fourth])) * 10;
             content.parts.push(EnclosurePart {
                 kind: (*kind).to_owned(),
                 number,
                 name,
                 state,
                 is_failing: flags >> 6 & 1 == 1,
+                problems: problems(kind, bytes.unwrap_or_default()),
                 // In tens.
                 speed_rpm: (element.kind == 0x03 && bytes.is_some())
                     .then(|| u32::from(u16::from_be_bytes([second & 7, third])) * 10),
                 // From -19 °C on.
                 temperature_celsius: (element.kind == 0x04 && third > 0).then(|| i32::from(third) - 20),
-                voltage_millivolts: (element.kind == 0x12 && bytes.is_some())
-                    .then(|| i32::from(i16::from_be_bytes([third, fourth])) * 10),
+                voltage_millivolts: (element.kind == 0x12 && bytes.is_some()).then_some(thousandths),
+                current_milliamperes: (element.kind == 0x13 && bytes.is_some()).then_some(thousandths),
                 ..EnclosurePart::default()
             });
         }
     }
     Some(content)
+}
+
+/// What is wrong with an element of that kind.
+fn problems(kind: &str, status: [u8; 4]) -> Vec<String> {
+    let is_set = |at: usize, bit: u8| status.get(at).is_some_and(|byte| byte >> bit & 1 == 1);
+    let found = PROBLEMS.iter().filter(|(one, at, bit, _)| *one == kind && is_set(*at, *bit));
+    found.map(|(.., name)| (*name).to_owned()).collect()
 }
 
 /// Behind the header of the page with that code.
@@ -312,116 +367,4 @@ pub(crate) fn fuzz(answer: &[u8]) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn page(code: u8, second: u8, body: &[u8]) -> Vec<u8> {
-        let len = u16::try_from(body.len() + 4).unwrap().to_be_bytes();
-        [&[code, second][..], &len, &[0, 0, 0, 1], body].concat()
-    }
-
-    /// Two bays, a fan, a power supply and a sensor; the first bay has a drive.
-    pub(crate) fn pages() -> [Vec<u8>; 4] {
-        let mut enclosure = vec![0x11, 0, 4, 36];
-        enclosure.extend(0x5003_0480_1f3f_4a3f_u64.to_be_bytes());
-        enclosure.extend(b"LSI     SAS3x28         0601");
-        let types = [[ARRAY_SLOT, 2, 0, 0], [0x03, 1, 0, 0], [0x02, 1, 0, 0], [0x04, 1, 0, 0]].concat();
-        let configuration = page(0x01, 0, &[enclosure, types].concat());
-        let states = [
-            [0, 0, 0, 0],
-            [1, 0, 0, 0],
-            [5, 0, 0, 0x40],
-            [0, 0, 0, 0],
-            [1, 0x02, 0x10, 3],
-            [0, 0, 0, 0],
-            [0x42, 0, 0, 0x40],
-            [0, 0, 0, 0],
-            [1, 0, 50, 0],
-        ];
-        let status = page(0x02, 0b10, &states.concat());
-        let names: Vec<u8> = ["All", "Slot00", "Slot01", "", "Fan A", "", "PSU 1", "", "Ambient"]
-            .iter()
-            .flat_map(|name| [&[0, 0, 0, u8::try_from(name.len()).unwrap()][..], name.as_bytes()].concat())
-            .collect();
-        let mut phy = vec![0; 28];
-        phy[4..12].copy_from_slice(&0x5003_0480_1f3f_4a3f_u64.to_be_bytes());
-        phy[12..20].copy_from_slice(&0x5000_c500_a1b2_c3d5_u64.to_be_bytes());
-        let first = [&[0x16, 34, 0, 0, 1, 0, 0, 12][..], &phy].concat();
-        let second = [&[0x96, 34, 0, 1, 1, 0, 0, 13][..], &phy].concat();
-        [configuration, status, page(0x07, 0, &names), page(0x0a, 0, &[first, second].concat())]
-    }
-
-    fn read(pages: &[Vec<u8>; 4]) -> Option<Content> {
-        let [a, b, c, d] = pages;
-        content([a, b, c, d])
-    }
-
-    #[test]
-    fn an_enclosure() {
-        let found = read(&pages()).unwrap();
-        assert_eq!(found.wwn.as_deref(), Some("0x500304801f3f4a3f"));
-        assert_eq!(found.conditions, ["critical"]);
-        let bay = |number, name: &str, state: &str| EnclosureBay {
-            number,
-            name: Some(name.to_owned()),
-            state: Some(state.to_owned()),
-            ..EnclosureBay::default()
-        };
-        let full = EnclosureBay { wwn: Some("0x5000c500a1b2c3d5".to_owned()), ..bay(12, "Slot00", "ok") };
-        let empty = EnclosureBay { is_faulty: true, ..bay(1, "Slot01", "not installed") };
-        assert_eq!(found.bays, [full, empty]);
-        let short: Vec<_> = found
-            .parts
-            .iter()
-            .map(|part| {
-                (part.kind.as_str(), part.name.as_deref().unwrap(), part.state.as_deref().unwrap(), part.is_failing)
-            })
-            .collect();
-        let expected = [
-            ("fan", "Fan A", "ok", false),
-            ("power supply", "PSU 1", "critical", true),
-            ("temperature", "Ambient", "ok", false),
-        ];
-        assert_eq!(short, expected);
-        assert_eq!((found.parts[0].speed_rpm, found.parts[2].temperature_celsius), (Some(5280), Some(30)));
-    }
-
-    #[test]
-    fn pages_that_are_missing_are_facts_that_are_missing() {
-        let [configuration, ..] = pages();
-        let found = content([&configuration, &[], &[], &[]]).unwrap();
-        assert_eq!((found.bays.len(), found.parts.len(), found.conditions.len()), (2, 3, 0));
-        assert_eq!((found.bays[1].number, &found.bays[0].state, found.parts[0].speed_rpm), (1, &None, None));
-        assert!(content([&[], &[], &[], &[]]).is_none());
-        // An index that counts what stands for all.
-        let mut all = pages();
-        all[3][8 + 2] = 1;
-        all[3][8 + 3] = 2;
-        assert_eq!(read(&all).unwrap().bays[1].number, 12);
-    }
-
-    #[test]
-    fn names_in_pages() {
-        let [configuration, _, _, additional] = pages();
-        assert_eq!(secrets(&configuration), ["500304801f3f4a3f"]);
-        assert_eq!(secrets(&additional)[..2], ["500304801f3f4a3f", "5000c500a1b2c3d5"]);
-    }
-
-    proptest! {
-        #[test]
-        fn noise_never_panics(answer in prop::collection::vec(any::<u8>(), 0..700)) {
-            fuzz(&answer);
-        }
-
-        #[test]
-        fn nor_does_a_page_with_a_byte_of_it(which in 0..4usize, at in 0..80usize, byte: u8) {
-            let mut all = pages();
-            if let Some(place) = all[which].get_mut(at) {
-                *place = byte;
-            }
-            read(&all);
-            all.iter().for_each(|page| drop(secrets(page)));
-        }
-    }
-}
+pub(crate) mod tests;

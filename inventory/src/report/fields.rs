@@ -88,7 +88,7 @@ const OF_ONE_MACHINE: [&str; 28] = [
 const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "_guid", "mac_address", "public_key"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 45] = [
+const MEASURED: [&str; 47] = [
     "aer",
     "alarm",
     "boot_up_state",
@@ -96,6 +96,7 @@ const MEASURED: [&str; 45] = [
     "charge_percent",
     "conditions",
     "corrected_errors",
+    "current_milliamperes",
     "current_speed_mhz",
     "date",
     "dirty_shutdowns",
@@ -119,6 +120,7 @@ const MEASURED: [&str; 45] = [
     "power_supply_state",
     "power_watts",
     "predicted_failures",
+    "problems",
     "raised_flags",
     "reading",
     "reset_problems",

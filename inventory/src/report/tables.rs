@@ -452,6 +452,8 @@ pub(super) const TABLES: [Table; 42] = [
             ("speed", "{speed_rpm}"),
             ("now", "{temperature_celsius}"),
             ("voltage", "{voltage_millivolts}"),
+            ("current", "{current_milliamperes}"),
+            ("problems", "{problems}"),
         ],
         but: None,
     },

@@ -182,7 +182,8 @@ fn topology(storage: &Storage, warnings: &mut Lines, notes: &mut Lines) {
     for part in &storage.enclosure_parts {
         let name = format!("enclosure {} {} {}", part.enclosure, part.kind, part.number);
         if let Some(state) = part.state.as_ref().filter(is_bad) {
-            warnings.say_of(&name, format!("the state is {state}"));
+            let why = if part.problems.is_empty() { String::new() } else { format!(": {}", part.problems.join(", ")) };
+            warnings.say_of(&name, format!("the state is {state}{why}"));
         }
         if part.is_failing {
             warnings.say_of(&name, "its failure is predicted");
@@ -275,7 +276,8 @@ mod tests {
                 {"enclosure": "1:0:8:0", "number": 1, "state": "not installed", "is_faulty": true},
             ],
             "enclosure_parts": [
-                {"enclosure": "1:0:8:0", "type": "fan", "number": 0, "state": "critical", "is_failing": true},
+                {"enclosure": "1:0:8:0", "type": "fan", "number": 0, "state": "critical", "is_failing": true,
+                 "problems": ["failed"]},
             ],
         }))
         .unwrap();
@@ -294,7 +296,7 @@ mod tests {
             "RAID drive 0000:03:00.0 32:1: the disk predicts its failure",
             "RAID drive 0000:03:00.0 32:1: 1 read that could not be corrected",
             "bay 1:0:8:0 1: the enclosure shows a fault",
-            "enclosure 1:0:8:0 fan 0: the state is critical",
+            "enclosure 1:0:8:0 fan 0: the state is critical: failed",
             "enclosure 1:0:8:0 fan 0: its failure is predicted",
         ];
         assert_eq!(found.warnings.lines(), expected);
