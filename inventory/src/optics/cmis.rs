@@ -3,7 +3,7 @@
 use super::{
     codes,
     image::{Half, Image, LEVELS, Places, Quantity, half, identity, reaches, rounded, signals, steps},
-    module::Module,
+    module::{Module, Signal},
 };
 use kernel::ethnl::ModulePage;
 
@@ -24,14 +24,26 @@ const APPLICATIONS: [usize; 8] = [86, 90, 94, 98, 102, 106, 110, 114];
 const STATES: [&str; 6] = ["", "low power", "powering up", "ready", "powering down", "fault"];
 
 /// Pages to read besides the first.
-pub(super) fn further(first: Half<'_>) -> Vec<ModulePage> {
+pub(super) fn further(image: &Image) -> Vec<ModulePage> {
     // The bit says that there is only one upper page.
-    if first.bit(2, 7) { vec![UPPER] } else { vec![UPPER, ADVERTISED, LIMITS, LANES] }
+    if half(image, LOWER).bit(2, 7) {
+        return vec![UPPER];
+    }
+    let banks = (0..banks(half(image, ADVERTISED))).map(|bank| ModulePage { bank, ..LANES });
+    [UPPER, ADVERTISED, LIMITS].into_iter().chain(banks).collect()
+}
+
+/// Banks of eight lanes (page 01h, byte 142).
+fn banks(advertised: Half<'_>) -> u8 {
+    match advertised.byte(142).unwrap_or(0) & 3 {
+        1 => 2,
+        2 => 4,
+        _ => 1,
+    }
 }
 
 pub(super) fn parse(image: &Image) -> Module {
-    let [lower, upper, advertised, limits, lanes] =
-        [LOWER, UPPER, ADVERTISED, LIMITS, LANES].map(|page| half(image, page));
+    let [lower, upper, advertised, limits] = [LOWER, UPPER, ADVERTISED, LIMITS].map(|page| half(image, page));
     let kind = lower.byte(85).unwrap_or(0);
     let applications: Vec<[u8; 4]> = APPLICATIONS
         .into_iter()
@@ -55,10 +67,17 @@ pub(super) fn parse(image: &Image) -> Module {
         2 => 4.0,
         _ => 1.0,
     };
-    let mut signals =
-        signals(lanes, count, [has(160, 2).then_some(186), has(160, 0).then_some(170), has(160, 1).then_some(154)]);
-    for signal in &mut signals {
-        signal.bias_milliamperes = signal.bias_milliamperes.map(|bias| rounded(bias * bias_factor));
+    let places = [has(160, 2).then_some(186), has(160, 0).then_some(170), has(160, 1).then_some(154)];
+    let (mut all_signals, mut raised_flags) = (Vec::new(), flags(lower));
+    // What can be done by the first eight lanes, the others can too.
+    for bank in 0..banks(advertised) {
+        let (lanes, before) = (half(image, ModulePage { bank, ..LANES }), u32::from(bank) * u32::from(MAX_LANES));
+        all_signals.extend(signals(lanes, count, places).into_iter().map(|signal| Signal {
+            number: signal.number + before,
+            bias_milliamperes: signal.bias_milliamperes.map(|bias| rounded(bias * bias_factor)),
+            ..signal
+        }));
+        raised_flags.extend(lane_flags(lanes, count, before));
     }
     let ranges = [
         (Quantity::Temperature, 128, 1.0, has(159, 0)),
@@ -84,6 +103,7 @@ pub(super) fn parse(image: &Image) -> Module {
         specification: format!("CMIS {}.{}", revision >> 4, revision & 0xf),
         firmware_version: firmware.map(|[major, minor]| format!("{major}.{minor}")),
         connector: upper.byte(203).and_then(codes::connector),
+        technology: upper.byte(212).and_then(codes::technology),
         media,
         reach_meters: reaches([
             ("single_mode", single_mode),
@@ -105,16 +125,16 @@ pub(super) fn parse(image: &Image) -> Module {
             .map(|state| (*state).to_owned()),
         temperature_celsius: lower.measured(Quantity::Temperature, 14).filter(|_| has(159, 0)),
         voltage_millivolts: lower.measured(Quantity::Voltage, 16).filter(|_| has(159, 1)),
-        signals,
+        signals: all_signals,
         limits: ranges
             .filter_map(|(what, at, factor, _)| limits.limits(what, at, |raw| what.scaled(raw * factor)))
             .collect(),
-        raised_flags: flags(lower, lanes, count),
+        raised_flags,
         ..identity(upper, &PLACES)
     }
 }
 
-fn flags(lower: Half<'_>, lanes: Half<'_>, count: u8) -> Vec<String> {
+fn flags(lower: Half<'_>) -> Vec<String> {
     let mut raised = Vec::new();
     if lower.bit(8, 1) {
         raised.push("module firmware error".to_owned());
@@ -126,8 +146,15 @@ fn flags(lower: Half<'_>, lanes: Half<'_>, count: u8) -> Vec<String> {
         let levels = LEVELS.iter().zip(first..).filter(|(_, bit)| lower.bit(9, *bit));
         raised.extend(levels.map(|(level, _)| format!("{} {level}", what.name())));
     }
-    let mut of_lanes = |name: &str, at: usize| {
-        raised.extend((0..count).filter(|lane| lanes.bit(at, *lane)).map(|lane| format!("{name}, lane {}", lane + 1)));
+    raised
+}
+
+/// Those of the lanes of a bank.
+fn lane_flags(lanes: Half<'_>, count: u8, before: u32) -> Vec<String> {
+    let mut raised = Vec::new();
+    let mut add = |name: &str, at: usize| {
+        let set = (0..count).filter(|lane| lanes.bit(at, *lane));
+        raised.extend(set.map(|lane| format!("{name}, lane {}", u32::from(lane) + before + 1)));
     };
     for (name, at) in [
         ("tx fault", 135),
@@ -136,11 +163,11 @@ fn flags(lower: Half<'_>, lanes: Half<'_>, count: u8) -> Vec<String> {
         ("rx loss of signal", 147),
         ("rx loss of lock", 148),
     ] {
-        of_lanes(name, at);
+        add(name, at);
     }
     for (what, start) in [(Quantity::TxPower, 139), (Quantity::Bias, 143), (Quantity::RxPower, 149)] {
         for (level, at) in LEVELS.iter().zip(start..) {
-            of_lanes(&format!("{} {level}", what.name()), at);
+            add(&format!("{} {level}", what.name()), at);
         }
     }
     raised

@@ -35,6 +35,25 @@ const CONNECTORS: [(u8, &str); 14] = [
     (0x27, "MPO 2x12"),
     (0x28, "MPO 1x16"),
 ];
+/// What sends, by its code (SFF-8636 table 6-18; CMIS table 8-33).
+const TECHNOLOGIES: [&str; 16] = [
+    "850 nm VCSEL",
+    "1310 nm VCSEL",
+    "1550 nm VCSEL",
+    "1310 nm FP",
+    "1310 nm DFB",
+    "1550 nm DFB",
+    "1310 nm EML",
+    "1550 nm EML",
+    "other",
+    "1490 nm DFB",
+    "unequalized copper",
+    "passively equalized copper",
+    "copper, equalized at both ends",
+    "copper, equalized at the far end",
+    "copper, equalized at the near end",
+    "copper, linearly equalized",
+];
 /// Extended specification compliance (table 4-4).
 const EXTENDED: [(u8, &str); 49] = [
     (0x01, "100G AOC or 25GAUI AOC"),
@@ -155,6 +174,10 @@ fn named(table: &[(u8, &str)], code: u8) -> Option<String> {
 /// The form of a module; the number for one that is not known.
 pub(super) fn form(code: u8) -> String {
     named(&FORMS, code).unwrap_or_else(|| format!("identifier {code:02x}h"))
+}
+
+pub(super) fn technology(code: u8) -> Option<String> {
+    TECHNOLOGIES.get(usize::from(code)).map(|name| (*name).to_owned())
 }
 
 pub(super) fn connector(code: u8) -> Option<String> {

@@ -9,7 +9,7 @@ use kernel::{
 use std::collections::BTreeMap;
 
 /// The pages that were read.
-pub(super) type Image = BTreeMap<ModulePage, Vec<u8>>;
+pub(crate) type Image = BTreeMap<ModulePage, Vec<u8>>;
 
 /// Half a page. Bytes are counted as in the specification, so that the upper half begins at 128; what was not read is
 /// missing.

@@ -4,6 +4,8 @@
 
 mod cmis;
 mod codes;
+#[cfg(test)]
+mod ethtool;
 mod image;
 mod module;
 mod qsfp;
@@ -11,9 +13,10 @@ mod sfp;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use image::Image;
 pub use module::{Module, ModuleLimits, Signal};
 
-use image::{Half, Image, Places, half};
+use image::{Places, half};
 use kernel::ethnl::ModulePage;
 
 /// What is read first.
@@ -21,7 +24,7 @@ pub(crate) const FIRST: ModulePage = sfp::A0;
 
 /// How a kind of module is read.
 struct Kind {
-    further: fn(Half<'_>) -> Vec<ModulePage>,
+    further: fn(&Image) -> Vec<ModulePage>,
     parse: fn(&Image) -> Module,
     places: Places,
 }
@@ -37,11 +40,11 @@ fn kind(identifier: u8) -> Option<Kind> {
     }
 }
 
-/// The halves to read besides the first one.
-pub(crate) fn further(first: &[u8]) -> Vec<ModulePage> {
-    let image = Image::from([(FIRST, first.to_vec())]);
-    let kind = first.first().and_then(|identifier| kind(*identifier));
-    kind.map(|kind| (kind.further)(half(&image, FIRST))).unwrap_or_default()
+/// The halves to read besides these; what they say may lead to more.
+pub(crate) fn further(image: &Image) -> Vec<ModulePage> {
+    let kind = half(image, FIRST).byte(0).and_then(kind);
+    let wanted = kind.map(|kind| (kind.further)(image)).unwrap_or_default();
+    wanted.into_iter().filter(|page| !image.contains_key(page)).collect()
 }
 
 /// What the halves that could be read say; `None` without a module, or for one of another kind.
@@ -66,11 +69,14 @@ pub(crate) fn serial(half_page: &[u8], upper: bool) -> Option<String> {
 pub(crate) fn fuzz(bytes: &[u8]) {
     let mut halves = bytes.chunks(kernel::ethnl::MODULE_PAGE_BYTES).map(<[u8]>::to_vec);
     let first = halves.next().unwrap_or_default();
-    let mut image: Image = further(&first).into_iter().zip(halves).collect();
+    serial(&first, false);
+    let mut image = Image::from([(FIRST, first)]);
+    for _ in 0..2 {
+        let pages: Vec<_> = further(&image).into_iter().zip(halves.by_ref()).collect();
+        image.extend(pages);
+    }
     for half in image.values() {
         serial(half, true);
     }
-    serial(&first, false);
-    image.insert(FIRST, first);
     parse(&image);
 }

@@ -35,6 +35,9 @@ pub struct Module {
     /// Connector of the fibre, or that there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
+    /// What sends in it, such as 850 nm VCSEL or unequalized copper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub technology: Option<String>,
     /// What it is made for, such as 100GBASE-SR4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<String>,

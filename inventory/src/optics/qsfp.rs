@@ -20,9 +20,9 @@ const LANES: u8 = 4;
 const COPPER: u8 = 10;
 
 /// Pages to read besides the first.
-pub(super) fn further(first: Half<'_>) -> Vec<ModulePage> {
+pub(super) fn further(image: &Image) -> Vec<ModulePage> {
     // The bit says that there is only one upper page.
-    if first.bit(2, 2) { vec![UPPER] } else { vec![UPPER, LIMITS] }
+    if half(image, LOWER).bit(2, 2) { vec![UPPER] } else { vec![UPPER, LIMITS] }
 }
 
 pub(super) fn parse(image: &Image) -> Module {
@@ -52,6 +52,7 @@ pub(super) fn parse(image: &Image) -> Module {
     Module {
         specification: "SFF-8636".to_owned(),
         connector: codes::connector(byte(130)),
+        technology: upper.byte(147).and_then(|code| codes::technology(code >> 4)),
         media,
         bit_rate_mbps: (bit_rate > 0).then_some(bit_rate),
         reach_meters: reaches([
@@ -92,14 +93,14 @@ fn power(class: u8, tenths: Option<u8>) -> f64 {
 
 fn flags(lower: Half<'_>) -> Vec<String> {
     let mut raised = Vec::new();
-    let of_lanes = [
+    let lane_flags = [
         ("rx loss of signal", 3, 0),
         ("tx loss of signal", 3, 4),
         ("tx fault", 4, 0),
         ("rx loss of lock", 5, 0),
         ("tx loss of lock", 5, 4),
     ];
-    for (name, at, first) in of_lanes {
+    for (name, at, first) in lane_flags {
         raised.extend(
             (0..LANES).filter(|lane| lower.bit(at, first + lane)).map(|lane| format!("{name}, lane {}", lane + 1)),
         );

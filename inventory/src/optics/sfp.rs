@@ -22,7 +22,8 @@ const IS_EXTERNAL: u8 = 4;
 const NEEDS_SWITCH: u8 = 2;
 
 /// Pages to read besides the first.
-pub(super) fn further(first: Half<'_>) -> Vec<ModulePage> {
+pub(super) fn further(image: &Image) -> Vec<ModulePage> {
+    let first = half(image, A0);
     if first.bit(MONITORING, HAS_MONITORING) && !first.bit(MONITORING, NEEDS_SWITCH) { vec![A2] } else { Vec::new() }
 }
 

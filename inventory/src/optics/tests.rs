@@ -25,18 +25,30 @@ fn words(words: &[u16]) -> Vec<u8> {
 }
 
 /// As a host reads it: the first half, then those that it asks for and that exist.
-fn read(pages: &[(ModulePage, Vec<u8>)]) -> Option<Module> {
+pub(super) fn read(pages: &[(ModulePage, Vec<u8>)]) -> Option<Module> {
     let all: Image = pages.iter().cloned().collect();
-    let wanted = further(&all[&FIRST]);
-    parse(&all.into_iter().filter(|(page, _)| *page == FIRST || wanted.contains(page)).collect())
+    let mut image = Image::from([(FIRST, all[&FIRST].clone())]);
+    loop {
+        let wanted = further(&image);
+        let before = image.len();
+        image.extend(all.iter().filter(|(page, _)| wanted.contains(page)).map(|(page, bytes)| (*page, bytes.clone())));
+        if image.len() == before {
+            return parse(&image);
+        }
+    }
 }
 
-fn limits<'a>(module: &'a Module, name: &str) -> &'a ModuleLimits {
+/// The halves to read besides this one.
+fn after(first: Vec<u8>) -> Vec<ModulePage> {
+    further(&Image::from([(FIRST, first)]))
+}
+
+pub(super) fn limits<'a>(module: &'a Module, name: &str) -> &'a ModuleLimits {
     module.limits.iter().find(|limits| limits.name == name).unwrap()
 }
 
 /// A 25GBASE-SR module; `monitoring` is its type of diagnostic monitoring.
-fn sfp(monitoring: u8) -> Vec<(ModulePage, Vec<u8>)> {
+pub(super) fn sfp(monitoring: u8) -> Vec<(ModulePage, Vec<u8>)> {
     let a0 = page(
         LOWER,
         &[
@@ -128,11 +140,10 @@ fn a_cable_measures_nothing() {
     let is_measured = module.temperature_celsius.is_some() || !module.signals.is_empty() || !module.limits.is_empty();
     assert!(!is_measured && module.wavelength_nanometers.is_none());
     // One that needs the bus' address to be switched is not asked.
-    assert_eq!(further(&sfp(0x64)[0].1), []);
+    assert_eq!(after(sfp(0x64)[0].1.clone()), []);
 }
 
-#[test]
-fn a_qsfp28() {
+pub(super) fn qsfp() -> Vec<(ModulePage, Vec<u8>)> {
     let lower = page(
         LOWER,
         &[
@@ -163,7 +174,12 @@ fn a_qsfp28() {
     );
     let thresholds =
         page(upper(3), &[(128, &words(&[75 * 256, 0, 70 * 256, 0])), (176, &words(&[20000, 1000, 15000, 2000]))]);
-    let pages = [lower, identification, thresholds];
+    vec![lower, identification, thresholds]
+}
+
+#[test]
+fn a_qsfp28() {
+    let pages = qsfp();
     let module = read(&pages).unwrap();
     assert_eq!((module.form.as_str(), module.specification.as_str()), ("QSFP28", "SFF-8636"));
     assert_eq!((module.part_number.as_deref(), module.revision.as_deref()), (Some("AC-100G-SR4"), Some("1A")));
@@ -200,10 +216,10 @@ fn a_qsfp28() {
     assert_eq!(read(&pages[..1]).unwrap().signals.len(), 4);
     let (_, mut flat) = pages[0].clone();
     flat[2] = 4;
-    assert_eq!(further(&flat), [upper(0)]);
+    assert_eq!(after(flat), [upper(0)]);
 }
 
-fn osfp() -> Vec<(ModulePage, Vec<u8>)> {
+pub(super) fn osfp() -> Vec<(ModulePage, Vec<u8>)> {
     let lower = page(
         LOWER,
         &[
@@ -271,10 +287,25 @@ fn an_osfp_with_cmis() {
 }
 
 #[test]
+fn lanes_of_other_banks() {
+    let mut pages = osfp();
+    pages[2].1[142 - 128] = 1;
+    assert_eq!(read(&pages).unwrap().signals.len(), 8);
+    let lanes = [(135, &[1][..]), (154, &words(&[10000; 8])), (170, &words(&[5000; 8])), (186, &words(&[10000; 8]))];
+    pages.push(page(ModulePage { bank: 1, ..upper(0x11) }, &lanes));
+    let module = read(&pages).unwrap();
+    let numbers: Vec<_> = module.signals.iter().map(|signal| signal.number).collect();
+    assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
+    assert_eq!((module.signals[7].bias_milliamperes, module.signals[8].bias_milliamperes), (Some(60.0), Some(20.0)));
+    assert!(module.raised_flags.contains(&"tx fault, lane 9".to_owned()), "{:?}", module.raised_flags);
+}
+
+#[test]
 fn a_copper_cable_with_cmis() {
     let lower = page(LOWER, &[(0, &[0x18, 0x40, 0x80]), (85, &[3, 0x1d, 1, 0x88, 1, 0xff])]);
-    let identification = page(upper(0), &[(128, &[0x18]), (202, &[0x05, 0x23])]);
+    let identification = page(upper(0), &[(128, &[0x18]), (202, &[0x05, 0x23]), (212, &[0x0a])]);
     let module = read(&[lower, identification]).unwrap();
+    assert_eq!(module.technology.as_deref(), Some("unequalized copper"));
     assert_eq!((module.form.as_str(), module.specification.as_str()), ("QSFP-DD", "CMIS 4.0"));
     assert_eq!(
         (module.media.as_slice(), module.reach_meters["cable"]),

@@ -6,9 +6,9 @@ use crate::{
     ethnl,
     optics::{self, Module},
 };
-use kernel::ethnl::{Get, ModulePage};
+use kernel::ethnl::Get;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The link of a port, as its driver reports it. Counters are of the time since the driver was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -88,26 +88,30 @@ pub(super) fn ethernet(root: &Root, dir: &str, answers: [Option<Vec<u8>>; 4]) ->
     (found != Ethernet::default()).then_some(found)
 }
 
+/// Times that a module's answers lead to more questions: to its pages, and to its banks.
+const ROUNDS: usize = 2;
+
 /// The modules of interfaces, of each of which the first half page is given.
 pub(super) fn modules(root: &Root, first: Vec<(String, Option<Vec<u8>>)>) -> Vec<Option<Module>> {
-    let further: Vec<Vec<_>> =
-        first.iter().map(|(_, page)| page.as_deref().map(optics::further).unwrap_or_default()).collect();
-    let question = |name: &String, page: &ModulePage| Question::ModulePage { interface: name.clone(), page: *page };
-    let questions: Vec<Question> = first
-        .iter()
-        .zip(&further)
-        .flat_map(|((name, _), pages)| pages.iter().map(move |page| question(name, page)))
-        .collect();
-    let mut answers = root.ask_all(&questions).into_iter();
-    let mut modules = Vec::new();
-    for ((_, page), further) in first.into_iter().zip(further) {
-        let mut image: BTreeMap<_, _> = page.map(|page| (optics::FIRST, page)).into_iter().collect();
-        for page in further {
-            image.extend(answers.next().and_then(Result::ok).map(|bytes| (page, bytes)));
+    let begin = |page: Option<Vec<u8>>| page.map(|page| (optics::FIRST, page)).into_iter().collect();
+    let mut modules: Vec<(String, optics::Image)> = first.into_iter().map(|(name, page)| (name, begin(page))).collect();
+    let mut asked = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let mut questions = Vec::new();
+        for (at, (name, image)) in modules.iter().enumerate() {
+            for page in optics::further(image) {
+                let is_new = asked.insert((at, page));
+                questions.extend(is_new.then(|| (at, page, Question::ModulePage { interface: name.clone(), page })));
+            }
         }
-        modules.push(optics::parse(&image));
+        let all: Vec<Question> = questions.iter().map(|(.., question)| question.clone()).collect();
+        for ((at, page, _), answer) in questions.iter().zip(root.ask_all(&all)) {
+            if let (Some((_, image)), Ok(bytes)) = (modules.get_mut(*at), answer) {
+                image.insert(*page, bytes);
+            }
+        }
     }
-    modules
+    modules.iter().map(|(_, image)| optics::parse(image)).collect()
 }
 
 #[cfg(test)]
