@@ -110,12 +110,12 @@ pub fn module_page(interface: &str, page: ModulePage) -> io::Result<Vec<u8>> {
 }
 
 /// `ETHTOOL_A_HEADER`.
-fn device(attribute_of_header: u16, interface: &str, flags: u32) -> Vec<u8> {
+fn device(header_attribute: u16, interface: &str, flags: u32) -> Vec<u8> {
     let mut header = attribute(ETHTOOL_A_HEADER_DEV_NAME, &[interface.as_bytes(), &[0]].concat());
     if flags != 0 {
         header.extend(attribute(ETHTOOL_A_HEADER_FLAGS, &flags.to_ne_bytes()));
     }
-    attribute(NLA_F_NESTED | attribute_of_header, &header)
+    attribute(NLA_F_NESTED | header_attribute, &header)
 }
 
 fn ethtool(message: u8, body: Vec<u8>) -> io::Result<Vec<u8>> {

@@ -68,7 +68,7 @@ impl<'a> Storage<'a> {
     /// A sensor record and the id of the next, in one request where the controller can.
     fn record(&mut self, id: u16, in_parts: &mut bool) -> io::Result<(u16, Vec<u8>)> {
         if !*in_parts {
-            match self.part_of_record(0, id, 0, ALL) {
+            match self.record_part(0, id, 0, ALL) {
                 Ok((next, record)) if record_len(&record) == Some(record.len()) => return Ok((next, record)),
                 Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
                 _ => *in_parts = true,
@@ -77,12 +77,12 @@ impl<'a> Storage<'a> {
         let mut attempt = || -> io::Result<(u16, Vec<u8>)> {
             let reservation = self.request(RESERVE_RECORDS, &[])?;
             let reservation = kernel::bytes::le16(&reservation, 0).ok_or_else(|| refused("no reservation"))?;
-            let (next, mut record) = self.part_of_record(reservation, id, 0, 5)?;
+            let (next, mut record) = self.record_part(reservation, id, 0, 5)?;
             let len = record_len(&record).ok_or_else(|| refused("a record without a header"))?;
             while record.len() < len {
                 let step = (len - record.len()).min(RECORD_STEP);
                 let at = u8::try_from(record.len()).map_err(io::Error::other)?;
-                let (_, part) = self.part_of_record(reservation, id, at, u8::try_from(step).unwrap_or(1))?;
+                let (_, part) = self.record_part(reservation, id, at, u8::try_from(step).unwrap_or(1))?;
                 if part.is_empty() {
                     return Err(refused("a record that ends early"));
                 }
@@ -98,7 +98,7 @@ impl<'a> Storage<'a> {
         }
     }
 
-    fn part_of_record(&mut self, reservation: u16, id: u16, at: u8, len: u8) -> io::Result<(u16, Vec<u8>)> {
+    fn record_part(&mut self, reservation: u16, id: u16, at: u8, len: u8) -> io::Result<(u16, Vec<u8>)> {
         let ([r0, r1], [i0, i1]) = (reservation.to_le_bytes(), id.to_le_bytes());
         let reply = self.request(GET_RECORD, &[r0, r1, i0, i1, at, len])?;
         let (next, part) = reply.split_first_chunk().ok_or_else(|| refused("a short reply"))?;

@@ -153,9 +153,9 @@ impl Asker {
         questions: &[Question],
         answer: fn(&Question) -> Answer,
     ) -> Result<Self, (io::Error, VecDeque<usize>)> {
-        let own = open.iter().filter_map(|index| questions.get(*index));
+        let device_questions = open.iter().filter_map(|index| questions.get(*index));
         let work = |mut pipe: File| {
-            for question in own {
+            for question in device_questions {
                 if letter::send(&mut pipe, &answer(question)).is_err() {
                     break;
                 }

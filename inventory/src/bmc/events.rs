@@ -115,9 +115,9 @@ fn event(entry: &[u8; ENTRY_BYTES], records: &Records) -> Event {
             found.data = hex::lower(rest);
         }
         OWN.. => {
-            let [_, _, _, _, m0, m1, m2, own @ ..] = rest;
+            let [_, _, _, _, m0, m1, m2, makers @ ..] = rest;
             found.event = format!("OEM {kind:#04x} of {}", u32::from_le_bytes([m0, m1, m2, 0]));
-            found.data = hex::lower(own);
+            found.data = hex::lower(makers);
         }
         _ => {
             found.event = format!("entry of type {kind:#04x}");
@@ -155,8 +155,8 @@ mod tests {
         let hot = event(2, [9, 0, 0, 0, 0x20, 0, 4, 1, 1, 0x81, 0x59, 0x60, 0x5f]);
         assert_eq!((hot.time, hot.after_start_seconds), (None, Some(9)));
         assert_eq!((hot.event.as_str(), hot.is_asserted), ("upper critical going high", Some(false)));
-        let own = event(0xc0, [a, b, c, d, 0xa2, 2, 0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!((own.event.as_str(), own.data.as_str()), ("OEM 0xc0 of 674", "010203040506"));
+        let makers = event(0xc0, [a, b, c, d, 0xa2, 2, 0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!((makers.event.as_str(), makers.data.as_str()), ("OEM 0xc0 of 674", "010203040506"));
         let bare = event(0xe1, [1; 13]);
         assert_eq!((bare.time, bare.data.len()), (None, 26));
         assert_eq!(event(2, [0xff; 13]).time, None);

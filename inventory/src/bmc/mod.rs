@@ -64,7 +64,7 @@ pub(crate) struct Contents {
 pub(crate) fn contents(controller: &mut impl Controller) -> Contents {
     let records = controller.sensor_records().map(|bytes| sensor::Records::parse(&bytes)).unwrap_or_default();
     let event_log = events::event_log(controller, &records);
-    let own = Part { name: "controller".to_owned(), ..Part::default() };
+    let controller_part = Part { name: "controller".to_owned(), ..Part::default() };
     let located = records.parts.iter().map(|found| Part {
         name: found.name.clone().unwrap_or_else(|| format!("FRU {}", found.device)),
         device: found.device,
@@ -74,7 +74,7 @@ pub(crate) fn contents(controller: &mut impl Controller) -> Contents {
     let mut places: Vec<Part> = located.collect();
     // The controller's own is always there, and mostly has no record.
     if places.iter().all(|place| place.device != 0) {
-        places.insert(0, own);
+        places.insert(0, controller_part);
     }
     kernel::order::sort_by_key(&mut places, |place| place.device);
     places.dedup_by_key(|place| place.device);

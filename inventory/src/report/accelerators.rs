@@ -165,22 +165,22 @@ fn texts_of(root: &Root, dir: &str, end: &str) -> Vec<(String, String)> {
 }
 
 fn intel(root: &Root, dir: &str, found: &mut Accelerator) {
-    let of_card = found.nodes.iter().find(|name| name.starts_with("card"));
-    let of_card = of_card.and_then(|card| root.number(format!("{dir}/drm/{card}/lmem_total_bytes")));
+    let card = found.nodes.iter().find(|name| name.starts_with("card"));
+    let card_bytes = card.and_then(|card| root.number(format!("{dir}/drm/{card}/lmem_total_bytes")));
     let tiles = root.list(dir).into_iter().filter(|name| name.starts_with("tile"));
-    let of_tiles = tiles.filter_map(|tile| root.attribute(format!("{dir}/{tile}/physical_vram_size_bytes")));
+    let tile_bytes = tiles.filter_map(|tile| root.attribute(format!("{dir}/{tile}/physical_vram_size_bytes")));
     let bytes = |text: String| match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     };
-    found.memory_size_bytes = of_card.or_else(|| of_tiles.filter_map(bytes).reduce(u64::saturating_add));
+    found.memory_size_bytes = card_bytes.or_else(|| tile_bytes.filter_map(bytes).reduce(u64::saturating_add));
 }
 
 fn habanalabs(root: &Root, dir: &str, found: &mut Accelerator) {
     // Old kernels have them beside the PCI function's own, new ones below its node.
-    let of_node =
+    let node_file =
         found.nodes.iter().find(|name| name.starts_with("accel")).map(|name| format!("{dir}/accel/{name}/device"));
-    let versions = texts_of(root, of_node.as_deref().unwrap_or(dir), "_ver");
+    let versions = texts_of(root, node_file.as_deref().unwrap_or(dir), "_ver");
     found.firmware_versions.extend(versions);
 }
 

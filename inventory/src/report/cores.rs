@@ -50,8 +50,8 @@ pub(super) fn core_kinds(root: &Root, online: &BTreeSet<u32>) -> Vec<CoreKind> {
     for (cpu, capacity) in online.iter().filter_map(|cpu| Some((*cpu, capacity(*cpu)?))) {
         by_capacity.entry(capacity).or_default().insert(cpu);
     }
-    let of_several = by_capacity.iter().rev().filter(|_| by_capacity.len() > 1);
-    of_several.filter_map(|(capacity, cpus)| kind(&format!("capacity {capacity}"), cpus)).collect()
+    let kinds = by_capacity.iter().rev().filter(|_| by_capacity.len() > 1);
+    kinds.filter_map(|(capacity, cpus)| kind(&format!("capacity {capacity}"), cpus)).collect()
 }
 
 #[cfg(test)]
@@ -87,8 +87,8 @@ mod tests {
             let kinds = core_kinds(&tree.root(), &cpus.iter().copied().collect());
             kinds.into_iter().map(|kind| (kind.name, kind.cpus)).collect::<Vec<_>>()
         };
-        let own = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
-        assert_eq!(of(&[0, 1, 2, 3]), [own("capacity 1024", "2"), own("capacity 446", "0-1,3")]);
+        let pair = |name: &str, cpus: &str| (name.to_owned(), cpus.to_owned());
+        assert_eq!(of(&[0, 1, 2, 3]), [pair("capacity 1024", "2"), pair("capacity 446", "0-1,3")]);
         assert_eq!((of(&[0, 1]).len(), of(&[7]).len()), (0, 0));
     }
 }

@@ -113,7 +113,7 @@ pub struct CountedModule {
 pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
     let devices = smbios.memory_devices();
     let arrays = smbios.memory_arrays();
-    let modules = of_system(&devices, &arrays);
+    let modules = system_devices(&devices, &arrays);
     let sockets = |wanted| {
         let count = modules.iter().filter(|device| device.installed == Some(wanted)).count();
         u32::try_from(count).ok().filter(|_| !modules.is_empty())
@@ -145,11 +145,11 @@ pub(super) fn memory(root: &Root, smbios: &Smbios) -> Memory {
 
 /// The modules and empty sockets of the system memory.
 pub(super) fn modules(memory: &Memory) -> Vec<&MemoryDevice> {
-    of_system(&memory.devices, &memory.arrays)
+    system_devices(&memory.devices, &memory.arrays)
 }
 
 /// The devices of the system memory: boards also list their flash, video and cache memory.
-fn of_system<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
+fn system_devices<'a>(devices: &'a [MemoryDevice], arrays: &[MemoryArray]) -> Vec<&'a MemoryDevice> {
     let is_other = |device: &&MemoryDevice| {
         let array = arrays.iter().find(|array| Some(array.handle) == device.array_handle);
         array.and_then(|array| array.usage.as_deref()).is_some_and(|usage| usage != "System Memory")
@@ -269,7 +269,7 @@ mod tests {
         let empty = MemoryDevice { installed: Some(false), speed_mts: Some(1), ..MemoryDevice::default() };
         let mut devices = vec![module_of("A1", (3200, 2933), "X"), module_of("B1", (2933, 2933), "X"), empty];
         let of = |devices: &[MemoryDevice]| {
-            (below_rated_speed(&of_system(devices, &[])), mismatches(&of_system(devices, &[])))
+            (below_rated_speed(&system_devices(devices, &[])), mismatches(&system_devices(devices, &[])))
         };
         let (slow, found) = of(&devices);
         assert_eq!(slow, ["bank A1"]);
@@ -288,7 +288,7 @@ mod tests {
         let arrays = [array(1, "System Memory"), array(2, "Flash Memory")];
         let of = |array_handle| MemoryDevice { array_handle, ..module_of("A1", (1, 1), "X") };
         let devices = [of(Some(1)), of(Some(2)), of(Some(3)), of(None)];
-        let found: Vec<_> = of_system(&devices, &arrays).iter().map(|device| device.array_handle).collect();
+        let found: Vec<_> = system_devices(&devices, &arrays).iter().map(|device| device.array_handle).collect();
         assert_eq!(found, [Some(1), Some(3), None]);
     }
 

@@ -203,11 +203,11 @@ pub(crate) fn network(root: &Root) -> Network {
     let mut answers = root.ask_all(&questions).into_iter();
     let (mut interfaces, mut first_pages) = (Vec::new(), Vec::new());
     for name in names {
-        let of_card = std::array::from_fn(|_| answers.next()?.ok());
-        let of_link = std::array::from_fn(|_| answers.next()?.ok());
+        let card_answers = std::array::from_fn(|_| answers.next()?.ok());
+        let link_answers = std::array::from_fn(|_| answers.next()?.ok());
         first_pages.push((name.clone(), answers.next().and_then(Result::ok)));
-        let ethernet = links::ethernet(root, &format!("{NET}/{name}"), of_link);
-        interfaces.push(NetworkPort { ethernet, ..port(root, name, of_card) });
+        let ethernet = links::ethernet(root, &format!("{NET}/{name}"), link_answers);
+        interfaces.push(NetworkPort { ethernet, ..port(root, name, card_answers) });
     }
     for (interface, module) in interfaces.iter_mut().zip(links::modules(root, first_pages)) {
         interface.module = module;
@@ -239,10 +239,10 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
     let [driver, address, settings, feature_names, features, flag_names, flags] = answers;
     let dir = format!("{NET}/{name}");
     let device = root.resolve(format!("{dir}/device"));
-    let of_device = |file: &str| device.as_ref().map(|device| device.join(file));
+    let device_file = |file: &str| device.as_ref().map(|device| device.join(file));
     // virtio's device lies below the PCI function that everything else refers to.
     let pci = device.as_deref().and_then(pci_address).map(|address| (function(&address), address));
-    let of_function = |file: &str| pci.as_ref().map(|(function, _)| format!("{function}/{file}"));
+    let function_file = |file: &str| pci.as_ref().map(|(function, _)| format!("{function}/{file}"));
     let number = |path: Option<String>| path.and_then(|path| root.number::<u32>(path));
     let driver = driver.map(|reply| ethtool::parse_driver(&reply)).unwrap_or_default();
     let settings = settings.and_then(|reply| ethtool::parse_link_settings(&reply));
@@ -255,8 +255,8 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
     let duplex = settings.and_then(|settings| settings.duplex).map(str::to_owned);
     NetworkPort {
         port_number: root.number(format!("{dir}/dev_port")).filter(|number| *number > 0),
-        numa_node: number(of_function("numa_node")),
-        driver: driver.name.or_else(|| name_of_link(root, &of_device("driver")?)),
+        numa_node: number(function_file("numa_node")),
+        driver: driver.name.or_else(|| name_of_link(root, &device_file("driver")?)),
         driver_version: driver.version,
         firmware_version: driver.firmware,
         rom_version: driver.rom,
@@ -271,9 +271,9 @@ fn port(root: &Root, name: String, answers: [Option<Vec<u8>>; 7]) -> NetworkPort
         port: settings.and_then(|settings| settings.port).map(str::to_owned),
         is_autonegotiating: settings.and_then(|settings| settings.is_autonegotiating),
         mtu: root.number(format!("{dir}/mtu")),
-        max_virtual_functions: number(of_function("sriov_totalvfs")),
-        virtual_functions: number(of_function("sriov_numvfs")),
-        is_virtual_function: of_function("physfn").is_some_and(|path| root.exists(path)),
+        max_virtual_functions: number(function_file("sriov_totalvfs")),
+        virtual_functions: number(function_file("sriov_numvfs")),
+        is_virtual_function: function_file("physfn").is_some_and(|path| root.exists(path)),
         has_firmware_lldp: ethtool::has_firmware_lldp(&private_flags),
         features_on: named(|feature| feature.is_on),
         features_off: named(|feature| !feature.is_on && !feature.is_fixed),

@@ -104,12 +104,12 @@ fn distances(text: &str) -> Option<Vec<u32>> {
 }
 
 fn huge_pages(root: &Root, dir: &str) -> Vec<HugePages> {
-    let of_size = |name: String| {
+    let pages = |name: String| {
         let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         let pages = root.number(format!("{dir}/{name}/nr_hugepages")).filter(|pages| *pages > 0)?;
         Some(HugePages { page_bytes: kib.checked_mul(1024)?, pages })
     };
-    let mut found: Vec<HugePages> = root.list(dir).into_iter().filter_map(of_size).collect();
+    let mut found: Vec<HugePages> = root.list(dir).into_iter().filter_map(pages).collect();
     order::sort(&mut found);
     found
 }

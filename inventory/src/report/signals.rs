@@ -13,7 +13,7 @@ pub(super) fn findings(network: &Network) -> Vec<Finding> {
     let mut found = Vec::new();
     for port in &network.interfaces {
         let has_link = port.has_carrier == Some(true);
-        found.extend(port.module.iter().flat_map(|module| of_module(&port.name, module, has_link)));
+        found.extend(port.module.iter().flat_map(|module| module_findings(&port.name, module, has_link)));
         let Some(ethernet) = &port.ethernet else { continue };
         for (name, text, is_warning) in ERRORS {
             if let Some(count @ 1..) = ethernet.errors.get(name) {
@@ -51,7 +51,7 @@ fn fastest(ethernet: &Ethernet) -> Option<u32> {
     ethernet.advertised_modes.iter().filter_map(speed).max()
 }
 
-fn of_module(interface: &str, module: &Module, has_link: bool) -> Vec<Finding> {
+fn module_findings(interface: &str, module: &Module, has_link: bool) -> Vec<Finding> {
     let of = format!("{interface} {}", module.form);
     let mut found = Vec::new();
     if module.state.as_deref() == Some("fault") {

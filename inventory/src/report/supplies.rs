@@ -63,7 +63,7 @@ pub(super) fn supplies(smbios: &Smbios, controller: Option<&ManagementController
         joined(supply, part)
     });
     let mut units: Vec<PowerSupplyUnit> = listed.collect();
-    units.extend(parts.into_iter().map(of_part));
+    units.extend(parts.into_iter().map(from_part));
     units
 }
 
@@ -73,7 +73,7 @@ fn serial(part: &Part) -> Option<&String> {
 }
 
 fn joined(supply: Supply, part: Option<&Part>) -> PowerSupplyUnit {
-    let stored = part.map(of_part).unwrap_or_default();
+    let stored = part.map(from_part).unwrap_or_default();
     PowerSupplyUnit {
         name: supply.location.clone().or_else(|| supply.name.clone()).unwrap_or_else(|| "power supply".to_owned()),
         manufacturer: supply.manufacturer.or(stored.manufacturer),
@@ -91,7 +91,7 @@ fn joined(supply: Supply, part: Option<&Part>) -> PowerSupplyUnit {
     }
 }
 
-fn of_part(part: &Part) -> PowerSupplyUnit {
+fn from_part(part: &Part) -> PowerSupplyUnit {
     let (product, board) = (part.product.clone().unwrap_or_default(), part.board.clone().unwrap_or_default());
     PowerSupplyUnit {
         name: part.name.clone(),

@@ -83,13 +83,15 @@ fn usb_device(root: &Root, name: String, interfaces: &[String]) -> UsbDevice {
     let dir = format!("{DEVICES}/{name}");
     let text = |file: &str| root.attribute(format!("{dir}/{file}")).filter(|text| !text.is_empty());
     // A root hub's interface is called after its bus and port 0.
-    let of_hub = name.strip_prefix("usb").map(|bus| format!("{bus}-0"));
-    let start = format!("{}:", of_hub.as_deref().unwrap_or(&name));
-    let own = || interfaces.iter().filter(|interface| interface.starts_with(&start));
+    let hub_interface = name.strip_prefix("usb").map(|bus| format!("{bus}-0"));
+    let start = format!("{}:", hub_interface.as_deref().unwrap_or(&name));
+    let device_interfaces = || interfaces.iter().filter(|interface| interface.starts_with(&start));
     // Class 0 says that each interface has its own.
     let classes: Vec<String> = match text("bDeviceClass").filter(|class| class != "00") {
         Some(class) => vec![class],
-        None => own().filter_map(|name| root.attribute(format!("{DEVICES}/{name}/bInterfaceClass"))).collect(),
+        None => {
+            device_interfaces().filter_map(|name| root.attribute(format!("{DEVICES}/{name}/bInterfaceClass"))).collect()
+        }
     };
     let class = |code: String| {
         CLASSES
@@ -112,7 +114,7 @@ fn usb_device(root: &Root, name: String, interfaces: &[String]) -> UsbDevice {
         usb_version: text("version"),
         speed_mbps: text("speed").and_then(|speed| speed.parse().ok()).filter(|speed: &f64| speed.is_finite()),
         classes: each_once(classes.into_iter().map(class).collect()),
-        drivers: each_once(own().filter_map(driver).collect()),
+        drivers: each_once(device_interfaces().filter_map(driver).collect()),
         name,
     }
 }

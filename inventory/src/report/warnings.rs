@@ -89,8 +89,8 @@ pub(super) fn findings(report: &Report) -> Findings {
     processors(&report.processors, &mut found.warnings);
     wear::findings(&report.storage, &mut found);
     let attached = report.attached_memory.iter().flat_map(attached::findings);
-    let of_parts = attached.chain(accelerators::findings(&report.accelerators));
-    for finding in signals::findings(&report.network).into_iter().chain(of_parts) {
+    let part_findings = attached.chain(accelerators::findings(&report.accelerators));
+    for finding in signals::findings(&report.network).into_iter().chain(part_findings) {
         let lines = if finding.is_warning { &mut found.warnings } else { &mut found.notes };
         lines.say_of(finding.of, finding.text);
     }

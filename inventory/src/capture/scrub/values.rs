@@ -212,8 +212,8 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
             // Serial number and name of the subsystem (NVMe 2.0, figure 275).
             vec![text(4..24), core(&text(768..1024)).to_owned()]
         }
-        "ata-identify" => of_ata(bytes),
-        "vpd_pg89" | "scsi-page-89" => of_ata(bytes.get(PAGE_89_IDENTIFY..).unwrap_or_default()),
+        "ata-identify" => ata_values(bytes),
+        "vpd_pg89" | "scsi-page-89" => ata_values(bytes.get(PAGE_89_IDENTIFY..).unwrap_or_default()),
         "vpd_pg80" | "scsi-page-80" => {
             vec![clean(&String::from_utf8_lossy(bytes.get(4..).unwrap_or_default())).to_owned()]
         }
@@ -249,7 +249,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
 }
 
 /// Serial number, and the WWN of words 108 to 111 (ACS-4 7.13.6).
-fn of_ata(identify: &[u8]) -> Vec<String> {
+fn ata_values(identify: &[u8]) -> Vec<String> {
     let straight = |range: Range<usize>| -> Vec<u8> {
         identify.get(range).unwrap_or_default().chunks_exact(2).flat_map(|word| [word[1], word[0]]).collect()
     };
@@ -266,8 +266,8 @@ fn of_megaraid(name: &str, bytes: &[u8]) -> Vec<String> {
         Some("controller") => (40..104).chain(112..176).step_by(8).map(address).chain([text(0x590..0x5b0)]).collect(),
         Some("drives") => (8..bytes.len()).step_by(24).flat_map(|at| [address(at + 8), address(at + 16)]).collect(),
         Some("drive") => {
-            let own = [text(40..60), address(200), address(208), address(216), address(224)];
-            own.into_iter().chain(page(104..164)).chain(page(298..358)).collect()
+            let unique = [text(40..60), address(200), address(208), address(216), address(224)];
+            unique.into_iter().chain(page(104..164)).chain(page(298..358)).collect()
         }
         Some("volume") => page(308..368),
         _ => Vec::new(),
