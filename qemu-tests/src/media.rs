@@ -51,16 +51,16 @@ pub fn shell_system(hardware: impl Into<Hardware>) -> Result<DirectKernel> {
     Ok(system)
 }
 
-/// As [`shell_system`], with every driver and the host's tools of these names.
-pub fn tools_system(tools: &[&str]) -> Result<DirectKernel> {
-    let mut system = build_shell_system(Drivers::Full.into(), Extra::HostTools(tools))?;
+/// As [`shell_system`], with mdadm, lvm and dmsetup, and every driver.
+pub fn storage_system() -> Result<DirectKernel> {
+    let mut system = build_shell_system(Drivers::Full.into(), Extra::Storage)?;
     system.arguments += " highres=off nohz=off";
     Ok(system)
 }
 
-/// As [`shell_system`], with mdadm, lvm and dmsetup, and every driver.
-pub fn storage_system() -> Result<DirectKernel> {
-    let mut system = build_shell_system(Drivers::Full.into(), Extra::Storage)?;
+/// As [`shell_system`], with other programs that tell of hardware, and every driver.
+pub fn hardware_system() -> Result<DirectKernel> {
+    let mut system = build_shell_system(Drivers::Full.into(), Extra::Hardware)?;
     system.arguments += " highres=off nohz=off";
     Ok(system)
 }

@@ -13,12 +13,56 @@ use std::{
 const UDEV: [&str; 6] =
     ["usr/bin/udevadm", "usr/lib/systemd/systemd-udevd", "usr/lib/udev", "etc/udev", "etc/passwd", "etc/group"];
 
-/// Programs that build stacks of devices on disks, and the sets of packages they are in.
-const STORAGE: [&str; 6] = ["mdadm", "lvm", "dmsetup", "cryptsetup", "mke2fs", "mkfs.ext4"];
-const STORAGE_SETS: [&str; 2] = ["storage", "volumes"];
-/// What names arrays and mapped devices. Nothing here assembles or opens any by itself.
-const RULES: [&str; 4] =
-    ["63-md-raid-arrays.rules", "55-dm.rules", "60-persistent-storage-dm.rules", "95-dm-notify.rules"];
+/// Files of the sets of packages in the directory of packages, libraries aside.
+struct Packages {
+    sets: &'static [&'static str],
+    /// Programs, and libraries that a program looks for by itself.
+    programs: &'static [&'static str],
+    data: &'static [&'static str],
+}
+
+/// What builds stacks of devices on disks, and what names arrays and mapped devices. Nothing here assembles or opens any by itself.
+const STORAGE: Packages = Packages {
+    sets: &["storage", "volumes"],
+    programs: &[
+        "usr/sbin/mdadm",
+        "usr/sbin/lvm",
+        "usr/sbin/dmsetup",
+        "usr/sbin/cryptsetup",
+        "usr/sbin/mke2fs",
+        "usr/sbin/mkfs.ext4",
+    ],
+    data: &[
+        "usr/lib/udev/rules.d/63-md-raid-arrays.rules",
+        "usr/lib/udev/rules.d/55-dm.rules",
+        "usr/lib/udev/rules.d/60-persistent-storage-dm.rules",
+        "usr/lib/udev/rules.d/95-dm-notify.rules",
+    ],
+};
+
+/// What tells of hardware.
+const HARDWARE: Packages = Packages {
+    sets: &["hardware"],
+    programs: &[
+        "usr/bin/ipmitool",
+        "usr/bin/lshw",
+        "usr/bin/lspci",
+        "usr/bin/lsusb",
+        "usr/bin/sg_inq",
+        "usr/bin/sg_logs",
+        "usr/bin/sg_readcap",
+        "usr/bin/sg_vpd",
+        "usr/bin/tpm2",
+        "usr/bin/tpm2_getcap",
+        "usr/bin/tpm2_pcrread",
+        "usr/lib/x86_64-linux-gnu/libtss2-tcti-device.so.0",
+        "usr/sbin/dmidecode",
+        "usr/sbin/ethtool",
+        "usr/sbin/nvme",
+        "usr/sbin/smartctl",
+    ],
+    data: &["usr/share/misc/pci.ids"],
+};
 
 /// What a machine has besides `landfall`, udev and busybox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +71,19 @@ pub enum Extra<'a> {
     HostTools(&'a [&'a str]),
     /// mdadm, lvm, dmsetup, cryptsetup and mkfs.ext4.
     Storage,
+    /// What tells of hardware: `ipmitool`, `lshw`, `lspci`, `lsusb`, `sg_inq` and the like, `tpm2_getcap`, `dmidecode`, `ethtool`, `nvme`,
+    /// `smartctl`.
+    Hardware,
+}
+
+impl Extra<'_> {
+    fn packages(self) -> Option<&'static Packages> {
+        match self {
+            Self::HostTools(_) => None,
+            Self::Storage => Some(&STORAGE),
+            Self::Hardware => Some(&HARDWARE),
+        }
+    }
 }
 
 /// Kernel and initramfs, with `program` inside as `/usr/bin/landfall`. Built unless one of the same inputs exists.
@@ -39,14 +96,12 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
     let mut inputs = root::inputs(common)?;
     inputs.packages(arch, drivers.package())?;
     inputs.file(program)?;
-    let tools = match extra {
-        Extra::HostTools(names) => names,
-        Extra::Storage => {
-            STORAGE_SETS.iter().try_for_each(|set| inputs.packages(arch, set))?;
-            &[]
-        }
-    };
-    let tools = tools.iter().map(|name| HostTool::find(name)).collect::<Result<Vec<_>>>()?;
+    let names: &[&str] = if let Extra::HostTools(names) = extra { names } else { &[] };
+    if let Some(packages) = extra.packages() {
+        packages.sets.iter().try_for_each(|set| inputs.packages(arch, set))?;
+        inputs.text("programs", &[packages.programs, packages.data].concat().join(" "));
+    }
+    let tools = names.iter().map(|name| HostTool::find(name)).collect::<Result<Vec<_>>>()?;
     for file in tools.iter().flat_map(|tool| iter::once(&tool.file).chain(&tool.libraries)) {
         inputs.text("tool", &file.to_string_lossy());
         inputs.file(file)?;
@@ -66,8 +121,8 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
             .collect();
         root::install_libraries(arch, &base, &tree, programs)?;
         tools.iter().try_for_each(|tool| tool.install(&tree))?;
-        if extra == Extra::Storage {
-            install_storage(arch, &scratch.join("storage"), &tree)?;
+        if let Some(packages) = extra.packages() {
+            packages.install(arch, &scratch.join("packages"), &tree)?;
         }
         root::install_busybox(arch, &tree)?;
         kernel.install_modules(&tree::list(&store::data_dir().join("shell.modules"))?, &tree)?;
@@ -82,23 +137,23 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
     Ok((kernel.image, archive))
 }
 
-/// Its libraries are those of the release that the rest of the tree is of.
-fn install_storage(arch: Arch, base: &Path, tree: &Path) -> Result<()> {
-    root::skeleton(base)?;
-    for set in STORAGE_SETS {
-        let package = store::packages(arch, set)?;
-        for entry in tree::walk(&package)? {
-            let path = root::below_usr(&entry);
-            if path.starts_with("usr") && !package.join(&entry).is_dir() {
-                tree::place(&package.join(&entry), &base.join(&path))?;
+impl Packages {
+    /// Their libraries are those of the release that the rest of the tree is of.
+    fn install(&self, arch: Arch, base: &Path, tree: &Path) -> Result<()> {
+        root::skeleton(base)?;
+        for set in self.sets {
+            let package = store::packages(arch, set)?;
+            for entry in tree::walk(&package)? {
+                let path = root::below_usr(&entry);
+                if path.starts_with("usr") && !package.join(&entry).is_dir() {
+                    tree::place(&package.join(&entry), &base.join(&path))?;
+                }
             }
         }
+        let mut files = self.programs.iter().chain(self.data);
+        files.try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
+        root::install_libraries(arch, base, tree, self.programs.iter().map(PathBuf::from).collect())
     }
-    let programs = STORAGE.map(|name| Path::new("usr/sbin").join(name));
-    let rules = RULES.map(|name| Path::new("usr/lib/udev/rules.d").join(name));
-    let mut files = programs.iter().chain(&rules);
-    files.try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
-    root::install_libraries(arch, base, tree, programs.into())
 }
 
 /// Where a guest has the host's tools and their libraries, which are not those of its own programs.

@@ -4,7 +4,6 @@
 use api::Mac;
 use qemu_tests::{
     bmc::{Bmc, BmcConfig, Contents},
-    images::Drivers,
     media, paths,
     vm::{DirectKernel, Firmware, Vm, VmBuilder, with_path},
 };
@@ -343,7 +342,7 @@ pub(crate) fn interfaces() -> impl Iterator<Item = (usize, &'static Interface)> 
 
 /// Switches the machine on.
 pub(crate) fn start(name: &str) -> (Parts, Vm) {
-    let mut kernel = media::shell_system(Drivers::Full).unwrap();
+    let mut kernel = media::hardware_system().unwrap();
     kernel.arguments += &format!(" BOOTIF={BOOT_MAC}");
     let (controller, dir) = (Bmc::start(bmc()).unwrap(), paths::scratch_dir().unwrap());
     let mut vm = Vm::builder("hardware", name)

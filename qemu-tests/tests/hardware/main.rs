@@ -11,6 +11,7 @@ mod ipmi;
 mod machine;
 mod odd;
 mod report;
+mod tools;
 
 use facts::Facts;
 use machine::{INTERFACES, MIB, PARTITIONED_SERIAL, TWO_PATHS_SERIAL, smbios};
@@ -39,6 +40,9 @@ fn every_value_on_qemus_command_line_is_in_the_inventory() {
 
     report::every_value(&mut facts, &inventory);
     println!("hardware: the report compared after {:.1} s", began.elapsed().as_secs_f64());
+    let report = facts.report();
+    tools::every_fact(&mut facts, &report);
+    println!("hardware: other programs' facts compared after {:.1} s", began.elapsed().as_secs_f64());
     facts.replays("hardware-bios", &["inventory", "report --json"]);
     addresses_and_routes(&mut facts);
     links_that_are_down(&mut facts, &mut vm);
