@@ -174,7 +174,7 @@ fn an_enclosure_is_that_of_sg_ses() {
             all.map(|(.., name)| *name).filter(|name| is_set(element, theirs(&part.kind, name))).collect();
         assert_eq!(part.problems, set, "{element}");
     }
-    assert_eq!((found.bays.len(), found.parts.len()), (2, 8));
+    assert_eq!((found.bays.len(), found.parts.len()), (2, 9));
 }
 
 /// What `sg_ses` calls a problem of a part of that kind.
@@ -182,6 +182,8 @@ fn theirs(kind: &str, problem: &str) -> &'static str {
     match (problem, kind == "temperature") {
         ("failed", _) => "Fail",
         ("no input", _) => "AC fail",
+        ("input too low", _) => "AC low",
+        ("input too high", _) => "AC high",
         ("no output", _) => "DC fail",
         ("too hot", _) => "Overtmp fail",
         ("warm", _) => "Temperature warn",

@@ -39,15 +39,15 @@ pub(crate) fn pages() -> [Vec<u8>; 4] {
 
 /// Two bays, and a part of each kind, with every problem.
 pub(crate) fn all_kinds() -> [Vec<u8>; 4] {
-    let kinds = [0x02, 0x03, 0x04, 0x06, 0x12, 0x13, 0x07, 0x18];
-    let mut enclosure = vec![0x11, 0, 9, 36];
+    let kinds = [0x02, 0x03, 0x04, 0x06, 0x12, 0x13, 0x07, 0x18, 0x0b];
+    let mut enclosure = vec![0x11, 0, 10, 36];
     enclosure.extend(0x5003_0480_1f3f_4a3f_u64.to_be_bytes());
     enclosure.extend(b"LSI     SAS3x28         0601");
     let types: Vec<u8> = kinds.iter().flat_map(|kind| [*kind, 1, 0, 0]).collect();
     let configuration = page(0x01, 0, &[&enclosure[..], &[ARRAY_SLOT, 2, 0, 0], &types].concat());
     let bays = [[0, 0, 0, 0], [1, 0, 2, 0x20], [5, 0, 0, 0]].concat();
     let parts = [
-        [3, 0x0e, 0, 0x4f],
+        [3, 0, 0x0e, 0x4f],
         [2, 0x03, 0x10, 0x43],
         [2, 0x40, 50, 0x0f],
         [1, 0x40, 0, 0],
@@ -55,12 +55,13 @@ pub(crate) fn all_kinds() -> [Vec<u8>; 4] {
         [3, 0x4a, 0x04, 0xd2],
         [2, 0x40, 0, 0],
         [1, 0x40, 0, 0],
+        [2, 0, 0xd0, 0x40],
     ];
     let parts = parts.iter().flat_map(|part| [[0; 4], *part].concat());
     let status = page(0x02, 0b110, &[bays, parts.collect()].concat());
     let names =
         ["", "Slot00", "Slot01", "", "PSU 1", "", "Fan A", "", "Ambient", "", "Buzzer", "", "12 V", "", "12 V in"];
-    let names = names.iter().chain(&["", "ESM", "", "SAS3x28"]);
+    let names = names.iter().chain(&["", "ESM", "", "SAS3x28", "", "UPS 1"]);
     let names: Vec<u8> =
         names.flat_map(|name| [&[0, 0, 0, u8::try_from(name.len()).unwrap()][..], name.as_bytes()].concat()).collect();
     let bay = |index: u8, slot: u8| {
@@ -121,6 +122,7 @@ fn problems_of_parts() {
         "failed, critically high, high",
         "failed",
         "failed",
+        "failed, input too low, input too high, no input",
     ];
     assert_eq!(problems, expected);
     assert_eq!([found.parts[4].voltage_millivolts, found.parts[5].current_milliamperes], [Some(12_340); 2]);
