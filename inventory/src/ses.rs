@@ -118,8 +118,8 @@ pub struct EnclosureBay {
     /// Whether the enclosure senses a fault, or its lamp is to show one.
     pub is_faulty: bool,
     /// Whether its lamp is to show where it is.
-    #[serde(default)]
-    pub is_lit: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_lit: Option<bool>,
     /// The disk in it, without /dev.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
@@ -211,7 +211,7 @@ pub(crate) fn content(pages: [&[u8]; 4]) -> Option<Content> {
                 name,
                 state,
                 is_faulty: fourth >> 5 & 3 != 0,
-                is_lit: third >> 1 & 1 == 1,
+                is_lit: bytes.map(|_| third >> 1 & 1 == 1),
                 wwn: place.and_then(|place| place.address).map(|address| format!("0x{address:016x}")),
                 ..EnclosureBay::default()
             });

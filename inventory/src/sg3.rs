@@ -151,7 +151,7 @@ fn an_enclosure_is_that_of_sg_ses() {
         assert_eq!(bay.state, state(element), "{element}");
         let faults = ["Fault sensed", "Fault reqstd"];
         assert_eq!(bay.is_faulty, faults.iter().any(|flag| is_set(element, flag)), "{element}");
-        assert_eq!(bay.is_lit, is_set(element, "Ident"), "{element}");
+        assert_eq!(bay.is_lit, Some(is_set(element, "Ident")), "{element}");
         assert_eq!(Some(u64::from(bay.number)), number(element, "device slot number:"), "{element}");
         let address = element.lines().find_map(|line| line.trim().strip_prefix("SAS address: "));
         assert_eq!(bay.wwn.as_deref(), address, "{element}");

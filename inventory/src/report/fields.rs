@@ -88,7 +88,7 @@ const OF_ONE_MACHINE: [&str; 28] = [
 const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "_guid", "mac_address", "public_key"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 47] = [
+const MEASURED: [&str; 48] = [
     "aer",
     "alarm",
     "boot_up_state",
@@ -104,6 +104,7 @@ const MEASURED: [&str; 47] = [
     "down_reason",
     "errors",
     "event_log",
+    "failed_tries",
     "invalid_dwords",
     "last_attempt_status",
     "last_attempt_version",

@@ -2,7 +2,7 @@
 
 use super::{
     logs::{answers, logs},
-    storage::{Disk, StorageAdapter},
+    storage::{Disk, MEDIUM_PAGE, StorageAdapter, rotation_rpm},
 };
 use crate::{
     Root,
@@ -11,7 +11,7 @@ use crate::{
     raid::{Raid, RaidController, RaidDrive, RaidVolume},
     smartarray,
 };
-use kernel::{bytes::be16, order};
+use kernel::order;
 use std::collections::BTreeMap;
 
 /// Channel of a MegaRAID host from which on its targets are volumes, and how many of them a channel has.
@@ -23,9 +23,8 @@ const RAID_DEVICES: &str = "/sys/class/raid_devices";
 const SCSI_DEVICES: &str = "/sys/bus/scsi/devices";
 /// The SCSI device type of an array controller.
 const CONTROLLER_TYPE: &str = "12";
-/// Unit serial number and block device characteristics (SPC-5 7.7.17, SBC-4 6.6.2).
+/// Unit serial number (SPC-5 7.7.17).
 const SERIAL_PAGE: u8 = 0x80;
-const MEDIUM_PAGE: u8 = 0xb1;
 
 /// All that RAID controllers tell. Drives and volumes come by number.
 pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> Raid {
@@ -236,15 +235,7 @@ fn take_ata(drive: &mut RaidDrive, identify: Option<&[u8]>, data: Option<&[u8]>,
 
 fn take_scsi(drive: &mut RaidDrive, serial: Option<&[u8]>, medium: Option<&[u8]>) {
     drive.serial = serial.and_then(crate::disks::unit_serial);
-    let rate = medium.filter(|page| page.get(1) == Some(&MEDIUM_PAGE)).and_then(|page| be16(page, 4));
-    rotates(
-        drive,
-        match rate {
-            Some(1) => Some(0),
-            Some(rpm @ 0x401..=0xfffe) => Some(rpm),
-            _ => None,
-        },
-    );
+    rotates(drive, medium.and_then(rotation_rpm));
 }
 
 fn rotates(drive: &mut RaidDrive, rpm: Option<u16>) {

@@ -23,11 +23,14 @@ use crate::{
     ask::{Question, SmartLog},
     ata,
 };
+use kernel::bytes::be16;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const BLOCK: &str = "/sys/block";
 const MAX_PAGE_BYTES: usize = 64 << 10;
+/// Block device characteristics (SBC-4 6.6.2).
+pub(super) const MEDIUM_PAGE: u8 = 0xb1;
 
 /// Storage hardware.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -122,6 +125,9 @@ pub struct Disk {
     /// Whether the kernel treats it as one with moving parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_rotational: Option<bool>,
+    /// Revolutions per minute, of a SCSI or ATA disk; 0 for one without moving parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation_rpm: Option<u16>,
     /// Whether its medium is removable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_removable: Option<bool>,
@@ -223,6 +229,7 @@ fn disk(root: &Root, name: String) -> Option<Disk> {
         logical_sector_bytes: root.number(dir.join("queue/logical_block_size")),
         physical_sector_bytes: root.number(dir.join("queue/physical_block_size")),
         is_rotational: flag("queue/rotational"),
+        rotation_rpm: page("vpd_pgb1").and_then(|page| rotation_rpm(&page)),
         is_removable: flag("removable"),
         is_read_only: flag("ro"),
         has_discard: flag("queue/discard_max_hw_bytes"),
@@ -254,6 +261,15 @@ fn transport(name: &str, sys: &Path, vendor: Option<&str>) -> Option<&'static st
         () if begins("sd") || begins("sr") => "scsi",
         () => return None,
     })
+}
+
+/// From the page of a block device's characteristics.
+pub(super) fn rotation_rpm(page: &[u8]) -> Option<u16> {
+    match be16(page, 4).filter(|_| page.get(1) == Some(&MEDIUM_PAGE))? {
+        1 => Some(0),
+        rpm @ 0x401..=0xfffe => Some(rpm),
+        _ => None,
+    }
 }
 
 /// A disk that takes ATA commands. USB bridges are not asked: some hang at what they don't know.

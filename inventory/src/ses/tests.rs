@@ -88,6 +88,7 @@ fn an_enclosure() {
         number,
         name: Some(name.to_owned()),
         state: Some(state.to_owned()),
+        is_lit: Some(false),
         ..EnclosureBay::default()
     };
     let full = EnclosureBay { wwn: Some("0x5000c500a1b2c3d5".to_owned()), ..bay(12, "Slot00", "ok") };
@@ -127,7 +128,7 @@ fn problems_of_parts() {
     assert_eq!(problems, expected);
     assert_eq!([found.parts[4].voltage_millivolts, found.parts[5].current_milliamperes], [Some(12_340); 2]);
     let lamps: Vec<_> = found.bays.iter().map(|bay| (bay.is_lit, bay.is_faulty)).collect();
-    assert_eq!(lamps, [(true, true), (false, false)]);
+    assert_eq!(lamps, [(Some(true), true), (Some(false), false)]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn smartctl(table: &mut Table<'_>) {
     table.all("SCSI", &theirs, &scsi, &facts);
     let wwn = theirs["logical_unit_id"].as_str().unwrap().replace("0x", "naa.");
     table.same("SCSI logical_unit_id", wwn, &scsi["wwid"]);
-    table.same("SCSI rotation_rate", theirs["rotation_rate"].as_u64().unwrap() > 0, &scsi["is_rotational"]);
+    table.same("SCSI rotation_rate", theirs["rotation_rate"].clone(), &scsi["rotation_rpm"]);
     // It takes the missing temperature for 0 °C.
     assert!(scsi["scsi_log"].is_null(), "{scsi:#}");
 
