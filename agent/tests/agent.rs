@@ -7,7 +7,7 @@ use agent::{
     media::Media,
     settings::{Limits, Pace, Settings},
 };
-use api::{Secret, http::HttpConfig};
+use api::{EXTENSIONS_HEADER, Secret, StepType, http::HttpConfig};
 use fake_service::{
     Answer, FakeService, PATIENCE, Request,
     recorded::{Exchange, header_faults, recorded, wire},
@@ -178,6 +178,8 @@ fn registers_polls_and_replies_as_the_real_agent_does() {
         assert_eq!(request.header("discovery_agent_version"), Some(WANTED));
         assert_eq!(request.header("X-Secret-Key"), Some("t0ken"));
     }
+    let announced = [register, poll, reply].map(|request| request.header(EXTENSIONS_HEADER));
+    assert_eq!(announced, [None, Some(StepType::announcement().as_str()), None]);
     let id = |request: &Request| request.header("X-Request-Id").unwrap().to_owned();
     assert_eq!(id(reply), id(poll), "a reply belongs to its poll");
     let mut polls: Vec<_> = requests_for(&requests, "poll").into_iter().map(id).collect();

@@ -8,9 +8,9 @@ mod infra_envs;
 mod upload;
 
 use crate::clock::Offset;
-use crate::endpoint::{AnswerSize, Target};
+use crate::endpoint::{AnswerSize, GET_NEXT_STEPS, Target};
 use crate::media::Media;
-use crate::{RetryPolicy, Secret, backoff, read_body};
+use crate::{EXTENSIONS_HEADER, RetryPolicy, Secret, StepType, backoff, read_body};
 use crate::{
     http::{HttpConfig, agent},
     url::public_url,
@@ -209,9 +209,14 @@ impl Client {
             true => request.header("Authorization", format!("Bearer {}", self.token.expose())),
             false => request.header("X-Secret-Key", self.token.expose()),
         };
-        match self.agent_version.as_str() {
+        let request = match self.agent_version.as_str() {
             "" => request,
             version => request.header("Discovery_agent_version", version),
+        };
+        // A poll alone: its answer has the steps.
+        match endpoint.operation == GET_NEXT_STEPS.operation {
+            true => request.header(EXTENSIONS_HEADER, StepType::announcement()),
+            false => request,
         }
     }
 

@@ -4,6 +4,7 @@
 //! Types here are plain data: decisions are in the crate that makes them.
 
 mod body;
+pub mod certify;
 mod cidr;
 mod client;
 mod clock;

@@ -2,7 +2,9 @@
 //! of the instruction; a reply is the text in `output`.
 
 use crate::{
-    ConnectivityCheckHost, ConnectivityReport, HostId, InstallRequest, LogsGatherRequest, Mac, is_zero,
+    ConnectivityCheckHost, ConnectivityReport, HostId, InstallRequest, LogsGatherRequest, Mac,
+    certify::{CertifyReply, CertifyRequest},
+    is_zero,
     json::null_is_default,
 };
 use serde::{Deserialize, Serialize};
@@ -18,9 +20,13 @@ pub trait StepKind {
     type Reply;
 }
 
-/// Name, text on the wire, request and reply. Types without the last two are not instructions for agents.
+/// Name, text on the wire, request and reply: the published types, then Landfall's extensions. Types without the last two are not
+/// instructions for agents.
 macro_rules! step_types {
-    ($($name:ident $text:literal $(: $request:ty => $reply:ty)?;)*) => {
+    (
+        published { $($name:ident $text:literal $(: $request:ty => $reply:ty)?;)* }
+        extensions { $($extension:ident $extension_text:literal: $extension_request:ty => $extension_reply:ty;)* }
+    ) => {
         /// `step-type`. An unknown one is stored as text, since replies must echo it.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum StepType {
@@ -28,20 +34,32 @@ macro_rules! step_types {
                 #[serde(rename = $text)]
                 $name,
             )*
+            $(
+                #[serde(rename = $extension_text)]
+                $extension,
+            )*
             /// A type this version doesn't know.
             #[serde(untagged)]
             Other(String),
         }
 
         impl StepType {
-            /// Every known type's wire text, in the order of the published enum (error texts list them so).
+            /// Every published type's wire text, in the order of the published enum (error texts list them so).
             pub const NAMES: [&'static str; [$($text),*].len()] = [$($text),*];
+            /// Landfall's extensions: only for agents that announce them ([`StepType::announced_in`]), and in no list of known types.
+            pub const EXTENSIONS: [&'static str; [$($extension_text),*].len()] = [$($extension_text),*];
 
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => $text,)*
+                    $(Self::$extension => $extension_text,)*
                     Self::Other(text) => text,
                 }
+            }
+
+            /// Whether it is one of [`StepType::EXTENSIONS`].
+            pub fn is_extension(&self) -> bool {
+                matches!(self, $(Self::$extension)|*)
             }
         }
 
@@ -60,30 +78,64 @@ macro_rules! step_types {
                     type Reply = $reply;
                 }
             )?)*
+            $(
+                #[doc = concat!("[`StepType::", stringify!($extension), "`].")]
+                #[derive(Clone, Copy, Debug)]
+                pub struct $extension;
+
+                impl StepKind for $extension {
+                    const TYPE: StepType = StepType::$extension;
+                    type Request = $extension_request;
+                    type Reply = $extension_reply;
+                }
+            )*
         }
     };
 }
 
 step_types! {
-    ConnectivityCheck "connectivity-check": Vec<ConnectivityCheckHost> => ConnectivityReport;
-    Execute "execute";
-    Inventory "inventory": HostId => crate::Inventory;
-    Install "install": InstallRequest => ();
-    FreeNetworkAddresses "free-network-addresses": Vec<String> => Vec<crate::FreeNetworkAddresses>;
-    DhcpLeaseAllocate "dhcp-lease-allocate": DhcpAllocationRequest => DhcpAllocationResponse;
-    ApiVipConnectivityCheck "api-vip-connectivity-check": ApiVipConnectivityRequest => ApiVipConnectivityResponse;
-    TangConnectivityCheck "tang-connectivity-check": TangConnectivityRequest => TangConnectivityResponse;
-    NtpSynchronizer "ntp-synchronizer": NtpSynchronizationRequest => NtpSynchronizationResponse;
-    InstallationDiskSpeedCheck "installation-disk-speed-check": DiskSpeedCheckRequest => DiskSpeedCheckResponse;
-    ContainerImageAvailability "container-image-availability": ContainerImageAvailabilityRequest => ContainerImageAvailabilityResponse;
-    DomainResolution "domain-resolution": DomainResolutionRequest => DomainResolutionResponse;
-    StopInstallation "stop-installation": () => ();
-    LogsGather "logs-gather": LogsGatherRequest => ();
-    NextStepRunner "next-step-runner";
-    UpgradeAgent "upgrade-agent": UpgradeAgentRequest => UpgradeAgentResponse;
-    DownloadBootArtifacts "download-boot-artifacts": BootArtifactsRequest => ();
-    RebootForReclaim "reboot-for-reclaim": RebootForReclaimRequest => ();
-    VerifyVips "verify-vips": Vec<VerifyVip> => Vec<VerifiedVip>;
+    published {
+        ConnectivityCheck "connectivity-check": Vec<ConnectivityCheckHost> => ConnectivityReport;
+        Execute "execute";
+        Inventory "inventory": HostId => crate::Inventory;
+        Install "install": InstallRequest => ();
+        FreeNetworkAddresses "free-network-addresses": Vec<String> => Vec<crate::FreeNetworkAddresses>;
+        DhcpLeaseAllocate "dhcp-lease-allocate": DhcpAllocationRequest => DhcpAllocationResponse;
+        ApiVipConnectivityCheck "api-vip-connectivity-check": ApiVipConnectivityRequest => ApiVipConnectivityResponse;
+        TangConnectivityCheck "tang-connectivity-check": TangConnectivityRequest => TangConnectivityResponse;
+        NtpSynchronizer "ntp-synchronizer": NtpSynchronizationRequest => NtpSynchronizationResponse;
+        InstallationDiskSpeedCheck "installation-disk-speed-check": DiskSpeedCheckRequest => DiskSpeedCheckResponse;
+        ContainerImageAvailability "container-image-availability": ContainerImageAvailabilityRequest => ContainerImageAvailabilityResponse;
+        DomainResolution "domain-resolution": DomainResolutionRequest => DomainResolutionResponse;
+        StopInstallation "stop-installation": () => ();
+        LogsGather "logs-gather": LogsGatherRequest => ();
+        NextStepRunner "next-step-runner";
+        UpgradeAgent "upgrade-agent": UpgradeAgentRequest => UpgradeAgentResponse;
+        DownloadBootArtifacts "download-boot-artifacts": BootArtifactsRequest => ();
+        RebootForReclaim "reboot-for-reclaim": RebootForReclaimRequest => ();
+        VerifyVips "verify-vips": Vec<VerifyVip> => Vec<VerifiedVip>;
+    }
+    extensions {
+        Certify "certify": CertifyRequest => CertifyReply;
+    }
+}
+
+/// The header of an agent's poll that names the extensions it carries out. Services that don't know it overlook it, and no other
+/// agent sends it, whatever version it says it has.
+pub const EXTENSIONS_HEADER: &str = "Landfall-Steps";
+
+impl StepType {
+    /// What an agent of this version sends as [`EXTENSIONS_HEADER`].
+    pub fn announcement() -> String {
+        Self::EXTENSIONS.join(",")
+    }
+
+    /// The extensions that an agent says it carries out. Those this version doesn't know are left out.
+    pub fn announced_in(header: &str) -> Vec<Self> {
+        const MAX: usize = 64;
+        let names = header.split(',').take(MAX).map(str::trim).filter(|name| Self::EXTENSIONS.contains(name));
+        names.filter_map(|name| crate::json::from_value(name.into()).ok()).collect()
+    }
 }
 
 /// No type at all.
@@ -439,8 +491,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_extension_is_known_by_its_name_and_in_no_published_list() {
+        assert_eq!(StepType::announcement(), StepType::EXTENSIONS.join(","));
+        let announced = StepType::announced_in(&StepType::announcement());
+        assert_eq!(announced.iter().map(StepType::as_str).collect::<Vec<_>>(), StepType::EXTENSIONS);
+        assert!(announced.iter().all(StepType::is_extension));
+        assert_eq!(StepType::announced_in(" certify , inventory,dance,,"), [StepType::Certify]);
+        for header in ["", "inventory", "r.io/landfall:1", "Certify", "certify;attest"] {
+            assert!(StepType::announced_in(header).is_empty(), "{header}");
+        }
+        let published = |name: &&str| StepType::NAMES.contains(name);
+        assert!(!StepType::EXTENSIONS.iter().any(published));
+        assert!(!StepType::Inventory.is_extension() && !StepType::Other("certify2".into()).is_extension());
+    }
+
+    #[test]
     fn step_types_match_their_names() {
-        for name in StepType::NAMES {
+        for name in StepType::NAMES.into_iter().chain(StepType::EXTENSIONS) {
             let parsed: StepType = serde_json::from_value(name.into()).unwrap();
             assert!(!matches!(parsed, StepType::Other(_)), "{name}");
             assert_eq!(parsed.as_str(), name);

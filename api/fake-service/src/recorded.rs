@@ -102,6 +102,8 @@ enum Volatile {
     OursStarts(&'static str),
     /// Theirs has it, ours has not.
     TheirsOnly,
+    /// Ours has it, theirs has not.
+    OursOnly,
     /// Both are identifiers; ours may have one where theirs has none.
     Identifier,
     /// Ours is the length of the body.
@@ -115,6 +117,7 @@ const VOLATILE: &[(&str, Volatile, &str)] = &[
     ("host", Volatile::Both, "the address of the service"),
     ("user-agent", Volatile::OursStarts("landfall/"), "each program names itself"),
     ("accept-encoding", Volatile::TheirsOnly, "Go's client unpacks gzip by itself; ours asks for none"),
+    ("landfall-steps", Volatile::OursOnly, "extensions of Landfall's that the agent carries out; services overlook it"),
     ("x-request-id", Volatile::Identifier, "random; the real installer sends none with the progress of logs"),
     ("content-length", Volatile::Length, "the body's, which is compared itself"),
     ("content-type", Volatile::UpTo("boundary="), "the boundary of a form is random"),
@@ -133,6 +136,7 @@ pub fn header_faults(ours: &Request, theirs: &Exchange) -> Vec<String> {
         let how = VOLATILE.iter().find(|(volatile, ..)| volatile == name).map(|(_, how, _)| how);
         let is_alike = match (how, own, theirs) {
             (Some(Volatile::Both), Some(_), Some(_)) | (Some(Volatile::TheirsOnly), None, Some(_)) => true,
+            (Some(Volatile::OursOnly), Some(_), None) => true,
             (Some(Volatile::OursStarts(start)), Some(own), Some(_)) => own.starts_with(start),
             (Some(Volatile::Identifier), Some(own), theirs) => is_uuid(own) && theirs.is_none_or(is_uuid),
             (Some(Volatile::Length), Some(own), Some(_)) => own == ours.bytes.len().to_string(),
