@@ -45,6 +45,7 @@ mod testing;
 mod tpm;
 mod vendor;
 
+pub use ask::{PowerError, PowerSwitch};
 pub use disks::disk_nodes;
 pub use gpu::{GpuFilter, GpuFilterError};
 pub use limit::Limits;

@@ -43,7 +43,7 @@ pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
     match unsafe { nix::unistd::fork() }? {
         ForkResult::Parent { child } => Ok((child, ours)),
         ForkResult::Child => {
-            close_all_but(theirs.as_raw_fd());
+            close_all_but(theirs.as_raw_fd(), crate::megaraid::prepared());
             // Unwinding would continue as the parent.
             let _ = panic::catch_unwind(AssertUnwindSafe(|| work(File::from(theirs))));
             // SAFETY: runs nothing of ours.
@@ -52,14 +52,16 @@ pub fn apart(work: impl FnOnce(File)) -> io::Result<(Pid, OwnedFd)> {
     }
 }
 
-/// Closes all descriptors that a child has from its parent but one: a reader that waits for the end of the parent's output must not
+/// Closes all descriptors that a child has from its parent but these: a reader that waits for the end of the parent's output must not
 /// wait for the child too, nor a reader of another child's pipe.
-fn close_all_but(left_open: RawFd) {
+fn close_all_but(pipe: RawFd, device: Option<RawFd>) {
+    let mut left_open = [pipe, device.unwrap_or(pipe)];
+    left_open.sort_unstable();
     // SAFETY: the child is alone with its descriptors, and ends without using any other.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
         for standard in 0..3 {
-            if standard != left_open && (null < 0 || libc::dup2(null, standard) < 0) {
+            if !left_open.contains(&standard) && (null < 0 || libc::dup2(null, standard) < 0) {
                 libc::close(standard);
             }
         }
@@ -72,8 +74,14 @@ fn close_all_but(left_open: RawFd) {
                 }
             }
         };
-        close_range(3, libc::c_uint::try_from(left_open.saturating_sub(1)).unwrap_or(0));
-        close_range(left_open.saturating_add(1), libc::c_uint::MAX);
+        let mut first = 3;
+        for descriptor in left_open {
+            if let Ok(last) = libc::c_uint::try_from(descriptor.saturating_sub(1)) {
+                close_range(first, last);
+            }
+            first = descriptor.saturating_add(1);
+        }
+        close_range(first, libc::c_uint::MAX);
     }
 }
 
@@ -181,6 +189,21 @@ pub fn reboot_later(delay: Duration, systemd: bool) -> io::Result<()> {
     }
 }
 
+/// Starts a process that sleeps for `delay` and then does `work`. The caller can report its end meanwhile.
+pub fn later(delay: Duration, work: impl FnOnce()) -> io::Result<()> {
+    let wait = timespec(delay);
+    // SAFETY: as in `apart`.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { .. } => Ok(()),
+        ForkResult::Child => {
+            detach();
+            sleep(wait);
+            let _ = panic::catch_unwind(AssertUnwindSafe(work));
+            exit()
+        }
+    }
+}
+
 fn timespec(duration: Duration) -> libc::timespec {
     // SAFETY: all zero is a valid timespec.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
@@ -211,4 +234,24 @@ fn sleep(duration: libc::timespec) {
     let mut left = duration;
     // SAFETY: both pointers are to a live timespec; it is updated with what is left when a signal interrupts.
     while unsafe { libc::nanosleep(&raw const left, &raw mut left) } != 0 {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, thread};
+
+    #[test]
+    fn another_process_does_what_is_to_be_done_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let (draft, file) = (dir.path().join("draft"), dir.path().join("id"));
+        let write = || drop(fs::write(&draft, std::process::id().to_string()).and_then(|()| fs::rename(&draft, &file)));
+        later(Duration::ZERO, write).unwrap();
+        let look = |_| {
+            thread::sleep(Duration::from_millis(10));
+            fs::read_to_string(&file).ok()
+        };
+        let id = (0..3000).find_map(look).expect("nothing was done");
+        assert_ne!(id, std::process::id().to_string());
+    }
 }

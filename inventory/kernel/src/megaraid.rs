@@ -10,8 +10,12 @@ use nix::{
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::OpenOptionsExt,
+    },
     process,
+    sync::OnceLock,
 };
 
 /// `struct megasas_iocpacket`, which is packed.
@@ -57,9 +61,30 @@ const SENSE_BYTES: usize = 64;
 const DONE_WITH_ERROR: u8 = 0x2d;
 const CHECK_CONDITION: u8 = 2;
 
-/// Opens the driver's node. No udev makes it: programs of the maker do, and where none has run, there is one for as long as
-/// this takes.
+/// The node of a process that will not be able to make one.
+static PREPARED: OnceLock<File> = OnceLock::new();
+
+/// Opens the driver's node for later, if there is the driver: to be called before the process loses the right to.
+pub fn prepare() {
+    if PREPARED.get().is_none()
+        && let Ok(node) = open_new()
+    {
+        let _ = PREPARED.set(node);
+    }
+}
+
+/// What processes that are forked of this one must leave open.
+pub(crate) fn prepared() -> Option<RawFd> {
+    PREPARED.get().map(File::as_raw_fd)
+}
+
+/// Opens the driver's node.
 pub fn open() -> io::Result<File> {
+    PREPARED.get().map_or_else(open_new, File::try_clone)
+}
+
+/// No udev makes the node: programs of the maker do, and where none has run, there is one for as long as this takes.
+fn open_new() -> io::Result<File> {
     let devices = fs::read_to_string("/proc/devices")?;
     let line = devices.lines().take_while(|line| !line.starts_with("Block")).find_map(|line| {
         let (major, name) = line.trim().split_once(' ')?;

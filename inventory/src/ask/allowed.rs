@@ -1,5 +1,5 @@
-//! All commands that are ever sent to a management controller: none changes a setting or the log. Those of a TPM are
-//! `tpm::wire::Command`.
+//! All commands that are ever sent to a management controller: none changes a setting or the log, and only [`super::power`] sends the
+//! one that restarts the machine. Those of a TPM are `tpm::wire::Command`.
 
 use std::io;
 
@@ -31,7 +31,25 @@ const LAN_PARAMETERS: (u8, u8) = (0x0c, 0x02);
 /// From here on parameters are the maker's own (IPMI 2.0, table 23-4).
 const OWN_PARAMETERS: u8 = 192;
 
-/// Refuses all but the commands above.
+/// Chassis Control (IPMI 2.0, 28.3), with which the controller takes the machine's power. Not one of those above: [`ipmi`] refuses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChassisControl {
+    PowerCycle,
+    HardReset,
+}
+
+impl ChassisControl {
+    /// Net function, command and data.
+    pub(super) fn request(self) -> (u8, u8, [u8; 1]) {
+        let data = match self {
+            Self::PowerCycle => 2,
+            Self::HardReset => 3,
+        };
+        (0x00, 0x02, [data])
+    }
+}
+
+/// Refuses all but the commands that read.
 pub(super) fn ipmi(netfn: u8, command: u8, data: &[u8]) -> io::Result<()> {
     let parameter = data.get(1).filter(|_| (netfn, command) == LAN_PARAMETERS);
     let is_secret = parameter.is_some_and(|one| SECRET_PARAMETERS.contains(one) || *one >= OWN_PARAMETERS);

@@ -118,7 +118,7 @@ fn open_controller(controller: &str) -> io::Result<File> {
     if file.metadata()?.file_type().is_char_device() { Ok(file) } else { Err(not("a character device")) }
 }
 
-fn open_ipmi() -> io::Result<File> {
+pub(super) fn open_ipmi() -> io::Result<File> {
     let mut first = None;
     for node in IPMI_NODES {
         match open(node, true) {
@@ -147,7 +147,7 @@ fn with_controller(work: impl FnOnce(controller::Send<'_>) -> io::Result<Vec<u8>
     work(&mut |netfn, command, data| ipmi(&node, netfn, command, data))
 }
 
-fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<u8>> {
     allowed::ipmi(netfn, command, data)?;
     kernel::ipmi::ipmi(node, netfn, command, data)
 }

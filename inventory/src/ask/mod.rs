@@ -9,6 +9,7 @@ mod letter;
 #[cfg(test)]
 mod live;
 mod patience;
+mod power;
 mod question;
 #[cfg(test)]
 mod swtpm;
@@ -16,5 +17,6 @@ mod table;
 mod tpm;
 
 pub(crate) use patience::Patience;
+pub use power::{PowerError, PowerSwitch};
 pub(crate) use question::{MegaRaid, Question, SmartArray, SmartLog, drive_behind};
 pub(crate) use table::{Table, messages};

@@ -3,6 +3,7 @@
 use super::Captured;
 use crate::Root;
 use anyhow::{Context, ensure};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{
     fs::{self, File},
     io::{ErrorKind, IsTerminal, Write, stderr, stdout},
@@ -24,8 +25,11 @@ Examples:
   landfall report --root node.tar.gz")]
 pub struct Capture {
     /// File to write, or a pipe; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    output: Option<PathBuf>,
+    /// Print {"tar_gz": BASE64} on standard output instead of the file itself
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
     /// Replace serial numbers, asset tags, UUIDs, world-wide names, MAC addresses and keys of TPMs
     ///
     /// A value has the same replacement throughout this file, and another one in the next. The maker's part of an address
@@ -41,15 +45,26 @@ pub struct Capture {
 impl Capture {
     /// Runs the subcommand. What can't be read is missing from the file, as it is from an inventory.
     pub fn run(self) -> anyhow::Result<()> {
-        let is_stdout = self.output == Path::new("-");
-        ensure!(!is_stdout || !stdout().is_terminal(), "a capture is not text: send it to a file with -o FILE");
+        let output = self.output.unwrap_or_else(|| PathBuf::from("-"));
+        let is_stdout = output == Path::new("-");
+        ensure!(
+            !is_stdout || self.json || !stdout().is_terminal(),
+            "a capture is not text: send it to a file with -o FILE"
+        );
         let captured = Captured::take(Root::open(&self.root)?);
         let captured = if self.scrub { captured.scrub() } else { captured };
+        if self.json {
+            let mut archive = Vec::new();
+            captured.write(&mut archive)?;
+            let document = api::certify::Capture { tar_gz: BASE64_STANDARD.encode(&archive) };
+            return writeln!(stdout().lock(), "{}", serde_json::to_string(&document)?)
+                .context("cannot print the capture");
+        }
         if is_stdout {
             return captured.write(stdout().lock()).context("cannot write the capture to standard output");
         }
-        let fail = || format!("cannot write the capture to {}", self.output.display());
-        let len_bytes = match place(&self.output)? {
+        let fail = || format!("cannot write the capture to {}", output.display());
+        let len_bytes = match place(&output)? {
             Place::Stream(mut file) => {
                 captured.write(&mut file).with_context(fail)?;
                 None
@@ -65,7 +80,7 @@ impl Capture {
             }
         };
         let len = len_bytes.map(|len| format!(", {}", kernel::units::binary(len))).unwrap_or_default();
-        let _ = writeln!(stderr(), "{}: {} entries{len}", self.output.display(), captured.len());
+        let _ = writeln!(stderr(), "{}: {} entries{len}", output.display(), captured.len());
         Ok(())
     }
 }
@@ -127,7 +142,7 @@ mod tests {
     fn capture(tree: &Tree, scrub: bool) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let output = dir.path().join("machine.tar.gz");
-        Capture { output: output.clone(), scrub, root: tree.path().to_owned() }.run().unwrap();
+        Capture { output: Some(output.clone()), json: false, scrub, root: tree.path().to_owned() }.run().unwrap();
         (dir, output)
     }
 
@@ -143,7 +158,7 @@ mod tests {
         assert!(!of_file.exists("/proc/unrelated"));
         // A capture of the capture is the capture.
         let second = file.with_file_name("second.tar.gz");
-        Capture { output: second.clone(), scrub: false, root: file.clone() }.run().unwrap();
+        Capture { output: Some(second.clone()), json: false, scrub: false, root: file.clone() }.run().unwrap();
         assert_eq!(fs::read(file).unwrap(), fs::read(second).unwrap());
     }
 
@@ -163,15 +178,18 @@ mod tests {
     fn a_place_that_cannot_be_written() {
         let tree = machine();
         let output = PathBuf::from("/nonexistent/machine.tar.gz");
-        let error = Capture { output, scrub: false, root: tree.path().to_owned() }.run().unwrap_err();
+        let error = Capture { output: Some(output), json: false, scrub: false, root: tree.path().to_owned() }
+            .run()
+            .unwrap_err();
         assert_eq!(error.to_string(), "cannot write the capture to /nonexistent/machine.tar.gz");
     }
 
     #[test]
     fn the_null_device_was_replaced_by_a_file() {
         let tree = machine();
-        let run =
-            |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
+        let run = |output: &Path| {
+            Capture { output: Some(output.to_owned()), json: false, scrub: false, root: tree.path().to_owned() }.run()
+        };
         let dir = tempfile::tempdir().unwrap();
         // Through a link, so that a mistake replaces the link and not the machine's /dev/null.
         let null = dir.path().join("null");
@@ -196,8 +214,9 @@ mod tests {
     #[test]
     fn a_link_stays_and_its_file_is_written() {
         let tree = machine();
-        let run =
-            |output: &Path| Capture { output: output.to_owned(), scrub: false, root: tree.path().to_owned() }.run();
+        let run = |output: &Path| {
+            Capture { output: Some(output.to_owned()), json: false, scrub: false, root: tree.path().to_owned() }.run()
+        };
         let dir = tempfile::tempdir().unwrap();
         let (link, file) = (dir.path().join("link"), dir.path().join("file"));
         symlink("file", &link).unwrap();
