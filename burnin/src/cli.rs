@@ -24,10 +24,11 @@ use kernel::{Cancel, processor, terminal, units};
 use std::{
     fs,
     io::{self, BufRead, IsTerminal, Read, Write},
-    net::{SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -138,23 +139,42 @@ enum Command {
 /// the address that a connection comes from, and stores nothing. Serve on the link under test only.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 stopped by a signal, 1 failure, 2 wrong usage.
+Exit codes: 0 stopped by a signal or the time, 1 failure, 2 wrong usage.
 
 Examples:
   landfall burnin serve-net --listen 192.0.2.7
+  landfall burnin serve-net --listen 192.0.2.7 --for 1h
   landfall burnin serve-net --listen '[2001:db8::7]:7117'")]
 struct ServeNet {
-    /// Where to listen; the port is 7117 unless given
+    /// Where to listen; the port is 7117 unless given. `::` is all addresses, of IPv4 too
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = net::parse_peer)]
     listen: SocketAddr,
+    /// End after this time, with s, m, h or d
+    #[arg(long = "for", value_name = "TIME", value_parser = words::parse_duration)]
+    time: Option<Duration>,
 }
 
 impl ServeNet {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let stop = Cancel::default();
         stop.on_signals_in_order().context("cannot wait for signals")?;
-        let listener = TcpListener::bind(self.listen).with_context(|| format!("cannot listen on {}", self.listen))?;
+        let listener = TcpListener::bind(self.listen).or_else(|error| match self.listen {
+            // A kernel without IPv6.
+            SocketAddr::V6(all) if all.ip().is_unspecified() && error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, all.port()))
+            }
+            _ => Err(error),
+        });
+        let listener = listener.with_context(|| format!("cannot listen on {}", self.listen))?;
         tracing::info!(address = %listener.local_addr()?, "serving tests of links");
+        if let Some(time) = self.time {
+            let stop = stop.clone();
+            let end = move || {
+                stop.sleep(time);
+                stop.cancel();
+            };
+            thread::Builder::new().name("time".to_owned()).spawn(end).context("cannot start a thread")?;
+        }
         net::serve(&listener, &stop).context("cannot serve")?;
         Ok(ExitCode::SUCCESS)
     }
