@@ -2,11 +2,13 @@
 //! do its work. What each type is refused is tried in `agent/src/confine/tests.rs`.
 #![allow(clippy::unwrap_used)]
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
@@ -83,6 +85,135 @@ fn a_confined_inventory_finds_the_same() {
     let (before, confined, _) = tries.into_iter().find(|(before, _, after)| before == after).unwrap();
     assert!(before["cpu"]["count"].as_u64() > Some(0), "{before}");
     assert_eq!(confined, before);
+}
+
+/// A step of a certification.
+fn certify(action: &str, args: &[&str]) -> Command {
+    let mut command = step("certify", args);
+    command.env("LANDFALL_STEP_ACTION", action);
+    command
+}
+
+/// Names of all fields, without those of what comes and goes.
+fn fields(value: &Value, at: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(name, value)| fields(value, &format!("{at}.{name}"), found))
+        }
+        Value::Array(items) => items.iter().for_each(|item| fields(item, at, found)),
+        _ => drop(found.insert(at.to_owned())),
+    }
+}
+
+#[test]
+fn a_confined_report_has_the_same_facts() {
+    let report = |confined: bool| {
+        let mut command = certify("report", &["report", "--json"]);
+        if !confined {
+            command.env_remove("LANDFALL_STEP_TYPE");
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut found = BTreeSet::new();
+        fields(&serde_json::from_slice(&output.stdout).unwrap(), "", &mut found);
+        found
+    };
+    // Other tests make and remove disks and interfaces meanwhile.
+    let tries = (0..10).map(|_| (report(false), report(true), report(false)));
+    let (before, confined, _) = tries.into_iter().find(|(before, _, after)| before == after).unwrap();
+    let missing: Vec<_> = before.difference(&confined).collect();
+    assert!(before.len() > 50 && missing.is_empty(), "missing: {missing:?}");
+}
+
+#[test]
+fn a_confined_capture_is_one() {
+    let output = certify("capture", &["capture", "--json"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let document: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let archive = BASE64_STANDARD.decode(document["tar_gz"].as_str().unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("capture.tar.gz");
+    fs::write(&file, archive).unwrap();
+    let mut command = step("inventory", &["inventory", "--root", file.to_str().unwrap()]);
+    let output = command.env_remove("LANDFALL_STEP_TYPE").output().unwrap();
+    let inventory: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(inventory["cpu"]["count"].as_u64() > Some(0), "{inventory}");
+}
+
+/// What a burn-in found; one on a busy machine may not have tested all of it.
+fn burnt_in(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    println!("{said}");
+    serde_json::from_slice(&output.stdout).expect(&said)
+}
+
+#[test]
+fn a_confined_burn_in_tests_the_machine() {
+    let small = ["burnin", "--json", "--only=cpu,memory", "--memory=67108864", "--for", "1s"];
+    let found = burnt_in(&mut certify("burnin", &small));
+    let parts = found["parts"].as_array().unwrap();
+    assert!(!parts.is_empty() && parts.iter().all(|part| part["state"] == "done"), "{found:#}");
+    assert_eq!(found["not_tested"], json!([]), "{found:#}");
+}
+
+#[test]
+fn a_confined_burn_in_writes_the_disks_of_its_request_and_no_other() {
+    if skipped() {
+        return;
+    }
+    let [asked, other] = [(); 2].map(|()| LoopDisk::new(32 * MIB, 512, false));
+    let burnin = |disk: &LoopDisk| {
+        let destroy = format!("--destroy={}", disk.path().display());
+        let mut command = certify("burnin", &["burnin", "--json", "--only=disk", "--for", "1s", &destroy, "--yes"]);
+        command.env("LANDFALL_STEP_TARGETS", asked.path());
+        burnt_in(&mut command)
+    };
+    let found = burnin(&asked);
+    assert_eq!(found["parts"][0]["state"], "done", "{found:#}");
+    assert!(found["parts"][0]["measurements"]["write_bytes"].as_f64() > Some(0.0), "{found:#}");
+    let found = burnin(&other);
+    let error = found["parts"][0]["error"].as_str().unwrap();
+    assert!(error.contains("ermission denied"), "{found:#}");
+    assert_eq!(other.read(0, 512), [0; 512]);
+    // A disk that something uses is refused, whatever the request says.
+    let holder = fs::File::options().write(true).custom_flags(nix::libc::O_EXCL).open(asked.path()).unwrap();
+    let found = burnin(&asked);
+    assert!(found["parts"][0]["error"].is_string(), "{found:#}");
+    drop(holder);
+}
+
+#[test]
+fn confined_ends_of_a_link_test_it() {
+    // As on all addresses, where those of IPv4 have this form.
+    let listen = ["burnin", "serve-net", "--listen", "[::ffff:127.0.0.7]:7117", "--for", "60s"];
+    let mut server = certify("network-serve", &listen).spawn().unwrap();
+    assert!(gets_a_filter(&server));
+    let test = ["burnin", "--json", "--only", "net", "--peer", "127.0.0.7", "--for", "2s"];
+    // It listens some time after it is confined.
+    let mut tries = (0..50).map(|_| burnt_in(&mut certify("network-test", &test)));
+    let found = tries.find(|found| found["parts"][0]["state"] == "done").unwrap();
+    assert!(found["parts"][0]["measurements"]["tcp_sent_bytes"].as_f64() > Some(0.0), "{found:#}");
+    let elsewhere = ["burnin", "--json", "--only", "net", "--peer", "127.0.0.7:7118", "--for", "1s"];
+    let found = burnt_in(&mut certify("network-test", &elsewhere));
+    let error = found["parts"][0]["error"].as_str().unwrap();
+    assert!(error.contains("ermission denied"), "{found:#}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_machine_without_a_controller_says_that_its_power_cannot_be_cut() {
+    let nodes = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
+    // On any other machine this would cut it.
+    let has_none = nodes.iter().all(|node| !std::path::Path::new(node).exists());
+    if !testkit::skip::unless("a machine without a management controller", has_none) {
+        return;
+    }
+    let output = certify("power-cut", &["agent", "restart", "--power-cut"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("this machine's power cannot be cut: no management controller (BMC) was found"), "{said}");
 }
 
 #[test]

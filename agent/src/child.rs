@@ -1,5 +1,6 @@
 //! Runs one step in a child process, with bounds on its time and its output.
 
+pub use crate::outcome::Outcome;
 use crate::{
     confine::{self, ConfineError, Named},
     ourselves,
@@ -68,22 +69,6 @@ const STEP_VARIABLE: &str = "LANDFALL_STEP";
 /// Gives it the type of that step.
 pub(crate) const TYPE_VARIABLE: &str = "LANDFALL_STEP_TYPE";
 
-/// How a child ended, in the words of a reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// Its exit code; -1 when it was killed or never ran.
-    pub exit_code: i64,
-    pub output: String,
-    /// The end of its log, or why there is none.
-    pub error: String,
-}
-
-impl Outcome {
-    pub(crate) fn failed(error: impl Into<String>) -> Self {
-        Self { exit_code: -1, output: String::new(), error: error.into() }
-    }
-}
-
 /// Why a child was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
@@ -123,7 +108,8 @@ pub fn enter_if_step() -> Result<(), ConfineError> {
     let Some(name) = env::var(TYPE_VARIABLE).ok() else { return Ok(()) };
     // Every text is a type: an unknown one gets the narrowest rules.
     let kind = api::json::from_value(name.into()).unwrap_or(StepType::Execute);
-    confine::enter(steps::privileges(&kind).reach, &Named::from_environment())
+    let named = Named::from_environment();
+    confine::enter(steps::privileges(&kind, named.action.as_deref()).reach, &named)
 }
 
 fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Result<Command> {
@@ -137,7 +123,7 @@ fn command(program: &Path, run: &Run, kind: &StepType, step_id: &str) -> io::Res
         // What ps and usage texts show.
         command.arg0("landfall");
     }
-    let privileges = steps::privileges(kind);
+    let privileges = steps::privileges(kind, run.named.action.as_deref());
     let file = if privileges.proxies { proxy_file()? } else { None };
     if let Some(file) = &file {
         command.env(proxy::FILE_VARIABLE, format!("/proc/self/fd/{}", file.as_raw_fd()));

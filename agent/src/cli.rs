@@ -9,7 +9,7 @@ use crate::{
     offline, ourselves,
     poll::End,
     register::{Registered, identity},
-    rendezvous, replay,
+    rendezvous, replay, restart,
     settings::{Limits, Pace, Settings},
     status, upgrade,
 };
@@ -166,6 +166,8 @@ enum Command {
     Config(config::cli::Show),
     Offline(offline::Offline),
     Replay(replay::cli::Replay),
+    #[command(hide = true)]
+    Restart(restart::Restart),
 }
 
 impl Agent {
@@ -179,6 +181,7 @@ impl Agent {
             Some(Command::Replay(replay)) => {
                 return replay.run(parsed("--host-id", self.service.host_id.as_deref())?);
             }
+            Some(Command::Restart(restart)) => return restart.run(),
             Some(Command::Config(show)) => return show.run(given, self.service.config),
             _ => self.configured()?,
         };

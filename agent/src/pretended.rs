@@ -1,32 +1,37 @@
 //! What becomes of steps on a host that is only pretended.
 
 use crate::{
-    child::Outcome,
     dry::DryRun,
+    outcome::Outcome,
     steps::{Dry, Kind},
 };
 use api::Step;
 
 /// What `step` comes to on a pretended host; `run` carries it out.
 pub(crate) fn carry_out(dry: &DryRun, kind: &Kind, step: &Step, run: impl FnOnce() -> Outcome) -> Outcome {
-    let result = match kind.dry {
-        Dry::Earnest => return run(),
-        Dry::Answered(answer) => answer(step),
-        Dry::Refused => Err(format!("this host is only pretended (--dry-run): not doing {}", step.step_type)),
-        Dry::Edited(edit) => {
-            let outcome = run();
-            if outcome.exit_code != 0 {
-                return outcome;
-            }
-            match edit(dry, &outcome.output) {
-                Ok(output) => return Outcome { output, ..outcome },
-                Err(error) => Err(error.to_string()),
-            }
-        }
-    };
-    match result {
+    let answered = |result| match result {
         Ok(output) => Outcome { exit_code: 0, output, error: String::new() },
-        Err(error) => Outcome { exit_code: -1, output: String::new(), error },
+        Err(error) => Outcome::failed(error),
+    };
+    let edit = match kind.dry {
+        Dry::Earnest => return run(),
+        Dry::Answered(answer) => return answered(answer(step)),
+        Dry::Refused => {
+            return Outcome::failed(format!("this host is only pretended (--dry-run): not doing {}", step.step_type));
+        }
+        Dry::Edited(edit) => edit,
+        Dry::AnsweredOrEdited(answer, edit) => match answer(step) {
+            Some(result) => return answered(result),
+            None => edit,
+        },
+    };
+    let outcome = run();
+    if outcome.exit_code != 0 {
+        return outcome;
+    }
+    match edit(dry, &outcome.output) {
+        Ok(output) => Outcome { output, ..outcome },
+        Err(error) => Outcome::failed(error.to_string()),
     }
 }
 

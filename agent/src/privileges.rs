@@ -15,7 +15,7 @@ use libc::c_long;
 pub struct Privileges {
     /// The capabilities of root that it retains.
     pub capabilities: &'static [Capability],
-    /// Its memory, bytes (`RLIMIT_DATA` of getrlimit(2)).
+    /// Its memory, bytes (`RLIMIT_DATA` of getrlimit(2)). [`ALL_MEMORY`] is no limit.
     pub memory_bytes: u64,
     /// How much sooner than others the kernel ends it when the machine's memory is short: 0 to 1000 (`oom_score_adj` of proc(5)).
     /// An installation is what all the rest is for.
@@ -44,6 +44,8 @@ pub struct Rules {
     pub reads_live_system: bool,
     /// Whether it reads from any disk and NVMe controller, and sends them [`Rules::ioctls`].
     pub reads_disks: bool,
+    /// Whether it also sends them to enclosures and RAID controllers.
+    pub asks_controllers: bool,
     /// Files to change, and directories to create and remove files in.
     pub writes: &'static [&'static str],
     /// Directories with whole trees to change. They are created if missing.
@@ -68,6 +70,8 @@ pub struct Rules {
     pub sockets: &'static [Socket],
     /// Ports its TCP connections may lead to; none stands for all. Landlock knows no rules for UDP.
     pub tcp_ports: &'static [u16],
+    /// Ports it accepts TCP connections at.
+    pub listens: &'static [u16],
     /// Whether it signals processes that it did not start.
     pub signals_others: bool,
     /// Requests to devices and interfaces.
@@ -123,7 +127,7 @@ pub enum Socket {
     Journal,
     /// UDP, also to ask for an interface's facts.
     Udp,
-    /// TCP connections; none listens.
+    /// TCP connections. It listens only at [`Rules::listens`].
     Tcp,
     /// Raw ICMP.
     Echo,
@@ -131,7 +135,12 @@ pub enum Socket {
     Packet,
     /// The kernel's tables of interfaces and routes.
     Route,
+    /// The kernel's families of messages, such as ethtool's.
+    Generic,
 }
+
+/// For what tests the memory itself.
+pub(crate) const ALL_MEMORY: u64 = u64::MAX;
 
 pub(crate) const SELF: &[&str] = &["/proc/self"];
 /// Where names are resolved.
@@ -165,6 +174,7 @@ pub(crate) const NOTHING: Rules = Rules {
     reads: &[SELF],
     reads_live_system: false,
     reads_disks: false,
+    asks_controllers: false,
     writes: &["/dev/null"],
     trees: &[],
     takes: &[],
@@ -177,6 +187,7 @@ pub(crate) const NOTHING: Rules = Rules {
     reads_named_by: &[],
     sockets: &[],
     tcp_ports: &[],
+    listens: &[],
     signals_others: false,
     ioctls: &[],
     calls: Calls::Only(&[]),
@@ -195,7 +206,7 @@ pub(crate) const FETCH: Rules = Rules {
 };
 
 /// Frames and echoes through the interfaces of this host, whose facts are in sysfs.
-const PROBE: Rules = Rules {
+pub(crate) const PROBE: Rules = Rules {
     reads: &[SELF, &["/sys/class/net", "/sys/devices"]],
     sockets: &[Socket::Udp, Socket::Echo, Socket::Packet, Socket::Route],
     ioctls: &[SIOCGIFMTU],
@@ -221,6 +232,11 @@ pub(crate) const IMAGES: Rules = Rules {
 
 /// Of linux/sockios.h; 64-bit machines share it.
 const SIOCGIFMTU: u64 = 0x8921;
+
+/// Requests to the management controller: numbers of linux/ipmi.h, which 64-bit machines share.
+pub(crate) const IPMI: &[u64] = &[0x8028_690d, 0xc030_690b];
+/// Its nodes.
+pub(crate) const IPMI_NODES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
 
 /// A check of a host: small, and less important than the agent or an installation.
 pub(crate) const CHECK: Privileges = Privileges {

@@ -1,10 +1,10 @@
 //! The steps that run now: at most one of a type, each in a thread that waits for its child.
 
 use crate::{
-    child::{self, Outcome},
-    confine,
+    child, confine,
     media::EXIT_MEDIA_LOST,
     outbox::{Outbox, Route},
+    outcome::Outcome,
     pretended,
     settings::Settings,
     status::Status,
@@ -22,7 +22,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// More in one answer is nonsense: there are 19 types.
+/// More in one answer is nonsense: there are 20 types.
 const MAX_STEPS: usize = 64;
 
 /// Starts steps and sees them through.
@@ -92,11 +92,12 @@ impl Scheduler {
         let (settings, outbox, status, stop) =
             (self.settings.clone(), self.outbox.clone(), self.status.clone(), self.stop.clone());
         let upgraded = self.upgraded.clone();
+        let is_installing = self.runs(&StepType::Install);
         let (name, id) = (step.step_type.to_string(), step.step_id.clone());
         let work = move || {
             let _span = tracing::info_span!("step", id = step.step_id).entered();
             let kind = turn.kind.clone();
-            let outcome = carry_out(&step, &settings, &route, &status, &stop);
+            let outcome = carry_out(&step, is_installing, &settings, &route, &status, &stop);
             // Before the reply: the service may then send the next step of this type at once.
             drop(turn);
             if stop.is_cancelled() {
@@ -134,8 +135,20 @@ fn log_memory() {
     tracing::info!(agent_kib, largest_step_kib, "peak memory");
 }
 
-fn carry_out(step: &Step, settings: &Settings, route: &Route, status: &Status, stop: &Cancel) -> Outcome {
+fn carry_out(
+    step: &Step,
+    is_installing: bool,
+    settings: &Settings,
+    route: &Route,
+    status: &Status,
+    stop: &Cancel,
+) -> Outcome {
     let kind = steps::kind(&step.step_type);
+    if step.step_type == StepType::Certify && is_installing {
+        let refusal = Refusal::Installing(step.step_type.clone());
+        tracing::warn!(%refusal, "step refused");
+        return Outcome::failed(refusal.to_string());
+    }
     let in_earnest = || carry_out_here(step, kind, settings, route, status, stop);
     match (&settings.dry, kind) {
         // What is only pretended has no medium either.
@@ -164,7 +177,7 @@ fn carry_out_here(
         Ok(run) => run,
         Err(refusal) => {
             tracing::warn!(%refusal, "step refused");
-            return Outcome::failed(refusal.to_string());
+            return kind.answer(step, Outcome::failed(refusal.to_string()));
         }
     };
     tracing::debug!(?run, "step starts");
@@ -192,9 +205,10 @@ fn carry_out_here(
         if let Err(error) = settings.media.check() {
             tracing::error!(%error, "the step failed, and the live medium is gone");
             outcome.exit_code = EXIT_MEDIA_LOST;
+            return outcome;
         }
     }
-    outcome
+    kind.answer(step, outcome)
 }
 
 fn start_of(output: &str) -> String {

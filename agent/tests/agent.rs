@@ -495,6 +495,68 @@ fn a_second_installation_is_neither_started_nor_answered() {
     assert!(!environment.contains("t0ken") && !environment.contains("PULL_SECRET_TOKEN"), "{environment}");
 }
 
+/// Of a certification, for the command that `action` is.
+fn certification(action: &Value) -> Value {
+    step("certify", &[&json!({"run": "r1", "step": 3, "attempt": 1, "action": action}).to_string()])
+}
+
+/// The replies of a certification. The service is as strict as one that does not know them, and names each.
+fn certified(service: &FakeService, step: &Value) -> Vec<Value> {
+    let requests = service.requests();
+    let replies = requests_for(&requests, "reply").into_iter().map(|request| request.body.clone());
+    let replies: Vec<_> = replies.filter(|body| body["step_id"] == step["step_id"]).collect();
+    let refused = service.take_violations();
+    assert!(refused.iter().all(|refusal| refusal.contains("step_type in body")), "{refused:?}");
+    assert!(replies.iter().all(|body| body.get("exit_code").is_none() || body.get("output").is_none()), "{replies:?}");
+    replies
+}
+
+#[test]
+fn a_certification_gets_what_its_command_has_found() {
+    let dir = Dir::new();
+    let step = certification(&json!({"do": "burnin", "seconds": 5, "only": ["cpu"]}));
+    let service = service(json!([step]));
+    let script =
+        "echo \"{\\\"args\\\":\\\"$*\\\",\\\"action\\\":\\\"$LANDFALL_STEP_ACTION\\\"}\"; echo two faults >&2; exit 3";
+    with_agent(&settings(&service.url, &dir, script), || {
+        service.wait_for("a reply", |r| count(r, "reply") > 0);
+    });
+    let reply = certified(&service, &step).remove(0);
+    let output: Value = serde_json::from_str(reply["output"].as_str().unwrap()).unwrap();
+    let document = json!({"args": "burnin --json --for 5s --only=cpu", "action": "burnin"});
+    let expected =
+        json!({"run": "r1", "step": 3, "attempt": 1, "exit_code": 3, "document": document, "error": "two faults\n"});
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn nothing_is_certified_while_an_installation_runs() {
+    let dir = Dir::new();
+    let request = json!({
+        "boot_device": "/dev/null", "cluster_id": HOST, "controller_image": "r.io/c:1", "host_id": HOST, "infra_env_id": INFRA_ENV,
+        "installer_image": "r.io/i:1", "role": "master"
+    });
+    let certification = certification(&json!({"do": "burnin", "seconds": 5}));
+    let steps = json!([step("install", &[&request.to_string()]), certification]);
+    let polls = AtomicU32::new(0);
+    let service = FakeService::start(move |request| match kind(request) {
+        "register" => registration(),
+        "poll" if polls.fetch_add(1, Ordering::Relaxed) == 0 => instructions(steps.clone()),
+        "poll" => idle(),
+        _ => Answer::Done,
+    });
+    let (runs, gate) = (dir.0.join("runs"), dir.0.join("gate"));
+    let script = format!("echo \"$1\" >> {}; until [ -e {} ]; do sleep 0.02; done", runs.display(), gate.display());
+    with_agent(&settings(&service.url, &dir, &script), || {
+        service.wait_for("a refusal", |r| count(r, "reply") > 0);
+        fs::write(&gate, "").unwrap();
+    });
+    let reply = certified(&service, &certification).remove(0);
+    assert_eq!(reply["exit_code"], -1);
+    assert_eq!(reply["error"], "certify is not done while an installation runs on this host");
+    assert!(!fs::read_to_string(&runs).unwrap().contains("burnin"));
+}
+
 #[test]
 fn a_reply_is_retried_when_the_service_is_in_trouble_and_dropped_when_refused() {
     let dir = Dir::new();

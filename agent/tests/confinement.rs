@@ -12,7 +12,10 @@ use api::StepType;
 use kernel::Cancel;
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-fn run_as(kind: &StepType, script: &str) -> Outcome {
+/// A type, and for a step of a certification its action.
+type Kind = (StepType, Option<&'static str>);
+
+fn run_as((kind, action): &Kind, script: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
     // Written aside and renamed: another thread's fork may hold the first open for writing, and it could not be run.
@@ -25,7 +28,7 @@ fn run_as(kind: &StepType, script: &str) -> Outcome {
         deadline: Some(Duration::from_secs(60)),
         dies_with_agent: true,
         answers_on_stderr: true,
-        named: Named::default(),
+        named: Named { action: action.map(Into::into), ..Named::default() },
     };
     child::run(Path::new(&program), &run, kind, "x-1", Limits::default(), &Cancel::default())
 }
@@ -34,8 +37,9 @@ fn is_root() -> bool {
     testkit::skip::unless("root, which alone has power to lose", nix::unistd::geteuid().is_root())
 }
 
-fn steps() -> impl Iterator<Item = StepType> {
-    StepType::NAMES.into_iter().map(|name| serde_json::from_value(name.into()).unwrap())
+fn steps() -> impl Iterator<Item = Kind> {
+    let published = StepType::NAMES.into_iter().map(|name| (serde_json::from_value(name.into()).unwrap(), None));
+    published.chain(steps::actions().map(|action| (StepType::Certify, Some(action))))
 }
 
 #[test]
@@ -49,16 +53,19 @@ fn a_running_step_has_what_the_table_says_and_can_get_no_more() {
     for kind in steps() {
         let outcome = run_as(&kind, "cat /proc/self/status");
         let fields: BTreeMap<_, _> = outcome.output.lines().filter_map(|line| line.split_once(":\t")).collect();
-        let held = steps::privileges(&kind).capabilities.iter().fold(0, |set, capability| set | capability.bitmask());
+        let (step, action) = &kind;
+        let held =
+            steps::privileges(step, *action).capabilities.iter().fold(0, |set, capability| set | capability.bitmask());
         for set in ["CapBnd", "CapPrm", "CapEff"] {
             let seen = u64::from_str_radix(fields[set], 16).unwrap();
-            assert_eq!(seen, held & bounding, "{kind} {set}");
+            assert_eq!(seen, held & bounding, "{kind:?} {set}");
         }
-        println!("{kind:30} CapEff {} NoNewPrivs {}", fields["CapEff"], fields["NoNewPrivs"]);
+        let name = format!("{step} {}", action.unwrap_or_default());
+        println!("{name:30} CapEff {} NoNewPrivs {}", fields["CapEff"], fields["NoNewPrivs"]);
         for set in ["CapInh", "CapAmb"] {
-            assert_eq!(fields[set], "0000000000000000", "{kind} {set}");
+            assert_eq!(fields[set], "0000000000000000", "{kind:?} {set}");
         }
-        assert_eq!(fields["NoNewPrivs"], "1", "{kind}");
+        assert_eq!(fields["NoNewPrivs"], "1", "{kind:?}");
     }
 }
 
@@ -76,18 +83,21 @@ fn a_step_that_tries_what_it_may_not_fails() {
         ("prlimit --data=unlimited true", "Operation not permitted"),
     ];
     for (attempt, refusal) in attempts {
-        let outcome = run_as(&StepType::DomainResolution, &format!("LC_ALL=C; export LC_ALL; {attempt}"));
+        let outcome = run_as(&(StepType::DomainResolution, None), &format!("LC_ALL=C; export LC_ALL; {attempt}"));
         println!("{attempt:40} {} {}", outcome.exit_code, outcome.error.trim());
         assert_ne!(outcome.exit_code, 0, "{attempt}");
         assert!(outcome.error.contains(refusal), "{attempt}: {}", outcome.error);
     }
     // What may, can.
-    assert_eq!(run_as(&StepType::Install, "mknod device c 1 3 && chown 12345 device && chroot / true").exit_code, 0);
+    assert_eq!(
+        run_as(&(StepType::Install, None), "mknod device c 1 3 && chown 12345 device && chroot / true").exit_code,
+        0
+    );
 }
 
 #[test]
 fn memory_is_bounded() {
-    let outcome = run_as(&StepType::DomainResolution, "exec dd if=/dev/zero of=/dev/null bs=1500M count=1");
+    let outcome = run_as(&(StepType::DomainResolution, None), "exec dd if=/dev/zero of=/dev/null bs=1500M count=1");
     assert_ne!(outcome.exit_code, 0);
     assert!(outcome.error.contains("exhausted"), "{}", outcome.error);
 }
@@ -106,11 +116,13 @@ fn secrets_are_in_no_environment() {
     for kind in steps() {
         let outcome = run_as(&kind, "env; cat /proc/$$/environ /proc/$$/cmdline | tr '\\0' '\\n'");
         let seen = outcome.output;
-        assert!(!seen.contains("t0ken") && !seen.contains("s3cret") && !seen.contains("OTHER"), "{kind}: {seen}");
+        assert!(!seen.contains("t0ken") && !seen.contains("s3cret") && !seen.contains("OTHER"), "{kind:?}: {seen}");
     }
-    let outcome = run_as(&StepType::TangConnectivityCheck, "cat \"$LANDFALL_PROXY_FILE\"");
+    let outcome = run_as(&(StepType::TangConnectivityCheck, None), "cat \"$LANDFALL_PROXY_FILE\"");
     assert_eq!(outcome.output, "HTTPS_PROXY=http://user:s3cret@proxy:3128\n");
-    let outcome =
-        run_as(&StepType::DomainResolution, "echo ${LANDFALL_PROXY_FILE-none}; ls -l /proc/self/fd | grep -c memfd");
+    let outcome = run_as(
+        &(StepType::DomainResolution, None),
+        "echo ${LANDFALL_PROXY_FILE-none}; ls -l /proc/self/fd | grep -c memfd",
+    );
     assert_eq!(outcome.output, "none\n0\n");
 }

@@ -1,4 +1,4 @@
-//! Steps of a certification (docs/certification.md): an extension of Landfall's, for agents that announce it
+//! Steps of a certification (docs/agent.md#certification): an extension of Landfall's, for agents that announce it
 //! ([`crate::EXTENSIONS_HEADER`]).
 
 use crate::json::null_is_default;
@@ -28,28 +28,28 @@ pub struct CertifyRequest {
 pub enum CertifyAction {
     /// `landfall report --json`
     Report,
-    /// `landfall capture`. The document is a [`Capture`].
+    /// `landfall capture --json`. The document is a [`Capture`].
     Capture,
-    /// `landfall burnin serve-net --json`: the other end of a peer's [`CertifyAction::NetworkTest`], for so long.
+    /// `landfall burnin serve-net`: the other end of a peer's [`CertifyAction::NetworkTest`], for so long. No document.
     NetworkServe { seconds: u64 },
-    /// `landfall burnin net --json`: traffic with a peer that serves.
+    /// `landfall burnin --only net --json`: traffic with a peer that serves.
     NetworkTest { peer: IpAddr, seconds: u64 },
     /// `landfall netcheck doctor --json`
     Doctor,
-    /// `landfall disk speed --json`. The seconds are its limit.
+    /// `landfall disk speed --json`. The disk goes by a path below /dev; the seconds are the limit.
     DiskSpeed { disk: String, seconds: u64 },
     /// `landfall burnin --json`
     Burnin {
         seconds: u64,
-        /// Parts; none stands for all that need no destroying.
+        /// `cpu`, `memory`, `disk`; none stands for all.
         #[serde(default, deserialize_with = "null_is_default")]
         only: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory_bytes: Option<u64>,
-        /// Disks to read; none stands for all.
+        /// Paths of disks to read, below /dev; none stands for all, or for none beside disks to destroy.
         #[serde(default, deserialize_with = "null_is_default")]
         disks: Vec<String>,
-        /// Disks whose contents are lost.
+        /// Paths of disks that are written: their contents are lost. A disk in use is refused.
         #[serde(default, deserialize_with = "null_is_default")]
         destroy: Vec<String>,
     },
@@ -57,6 +57,23 @@ pub enum CertifyAction {
     Reboot,
     /// The management controller turns the machine off and on again, so long after the reply.
     PowerCut { after_seconds: u64 },
+}
+
+impl CertifyAction {
+    /// As on the wire.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Capture => "capture",
+            Self::NetworkServe { .. } => "network-serve",
+            Self::NetworkTest { .. } => "network-test",
+            Self::Doctor => "doctor",
+            Self::DiskSpeed { .. } => "disk-speed",
+            Self::Burnin { .. } => "burnin",
+            Self::Reboot => "reboot",
+            Self::PowerCut { .. } => "power-cut",
+        }
+    }
 }
 
 /// What became of a [`CertifyRequest`].
@@ -92,8 +109,9 @@ mod tests {
         let text = json!({"run": "r1", "step": 2, "attempt": 1,
             "action": {"do": "burnin", "seconds": 60, "only": ["cpu"], "disks": null}});
         let request: CertifyRequest = serde_json::from_value(text).unwrap();
+        assert_eq!(request.action.name(), "burnin");
         let CertifyAction::Burnin { seconds: 60, only, memory_bytes: None, disks, destroy } = request.action else {
-            panic!("{request:?}")
+            panic!("another action")
         };
         assert_eq!((only, disks.len(), destroy.len()), (vec!["cpu".to_owned()], 0, 0));
         for (action, name) in [
@@ -107,7 +125,7 @@ mod tests {
             (CertifyAction::PowerCut { after_seconds: 1 }, "power-cut"),
         ] {
             let value = serde_json::to_value(&action).unwrap();
-            assert_eq!(value["do"], name);
+            assert_eq!((value["do"].as_str(), action.name()), (Some(name), name));
             assert_eq!(serde_json::from_value::<CertifyAction>(value).unwrap(), action);
         }
     }

@@ -171,6 +171,26 @@ pub(crate) const SYNC: &[c_long] = &[libc::SYS_sync];
 /// To restart the machine once this process has ended.
 pub(crate) const REBOOT: &[c_long] = &[libc::SYS_reboot, libc::SYS_setsid];
 
+/// To do something once this process has ended.
+pub(crate) const DETACH: &[c_long] = &[libc::SYS_setsid];
+
+/// To accept connections.
+pub(crate) const LISTEN: &[c_long] = &[libc::SYS_accept4, libc::SYS_listen];
+
+/// To load a machine: threads that are pinned to processors and go last, memory of one node that stays in place.
+pub(crate) const LOAD: &[c_long] = &[
+    libc::SYS_getpriority,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_set_mempolicy,
+    libc::SYS_setpriority,
+];
+
+/// Several requests to a disk at once.
+pub(crate) const IO_URING: &[c_long] =
+    &[libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_uring_setup];
+
 /// Not in every C library's list yet; newer calls have one number everywhere.
 const FCHMODAT2: c_long = 452;
 

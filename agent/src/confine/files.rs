@@ -39,6 +39,9 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
     for port in rules.tcp_ports {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
+    for port in rules.listens {
+        ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
+    }
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let change =
         AccessFs::WriteFile | AccessFs::Truncate | AccessFs::MakeReg | AccessFs::MakeSock | AccessFs::RemoveFile;
@@ -63,7 +66,12 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
         }
     }
     if rules.reads_disks {
-        for node in disks() {
+        for node in nodes_of(&["/sys/class/block", "/sys/class/nvme"]) {
+            ruleset = allow(ruleset, &node, AccessFs::ReadFile | AccessFs::IoctlDev)?;
+        }
+    }
+    if rules.asks_controllers {
+        for node in nodes_of(&["/sys/class/scsi_generic"]) {
             ruleset = allow(ruleset, &node, AccessFs::ReadFile | AccessFs::IoctlDev)?;
         }
     }
@@ -129,9 +137,9 @@ fn allow(ruleset: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Re
     ruleset.add_rule(PathBeneath::new(fd, access))
 }
 
-/// The nodes of all block devices and NVMe controllers: where a driver's name has a `!`, the node has a `/`.
-fn disks() -> impl Iterator<Item = PathBuf> {
-    let names = ["/sys/class/block", "/sys/class/nvme"].into_iter().flat_map(entries);
+/// The nodes of all devices of these classes: where a driver's name has a `!`, the node has a `/`.
+fn nodes_of(classes: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
+    let names = classes.iter().copied().flat_map(entries);
     names.map(|name| Path::new("/dev").join(name.replace('!', "/")))
 }
 

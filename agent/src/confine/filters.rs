@@ -88,6 +88,7 @@ fn endpoints(socket: Socket) -> &'static [(i32, i32, Option<i32>)] {
             (libc::AF_NETLINK, libc::SOCK_RAW, Some(libc::NETLINK_ROUTE)),
             (libc::AF_NETLINK, libc::SOCK_DGRAM, Some(libc::NETLINK_ROUTE)),
         ],
+        Socket::Generic => &[(libc::AF_NETLINK, libc::SOCK_RAW, Some(libc::NETLINK_GENERIC))],
     }
 }
 

@@ -105,6 +105,9 @@ pub(crate) fn enter(reach: Reach, named: &Named) -> Result<(), ConfineError> {
             rules
         }
     };
+    if rules.asks_controllers {
+        kernel::megaraid::prepare();
+    }
     // Before the filter, which forbids more of it.
     if means.landlock > 0 {
         files::restrict(&rules, named)?;

@@ -1,6 +1,7 @@
 //! What a step's rules depend on.
 
 use std::{
+    borrow::Cow,
     env,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -13,6 +14,8 @@ pub(super) const TARGETS_VARIABLE: &str = "LANDFALL_STEP_TARGETS";
 pub(crate) const CA_VARIABLE: &str = "LANDFALL_STEP_CA";
 /// Gives it [`Named::progress`].
 const PROGRESS_VARIABLE: &str = "LANDFALL_STEP_PROGRESS";
+/// Gives it [`Named::action`].
+pub(super) const ACTION_VARIABLE: &str = "LANDFALL_STEP_ACTION";
 /// Set for [`Named::changes_live_system`].
 pub(super) const LIVE_SYSTEM_VARIABLE: &str = "LANDFALL_STEP_CHANGES_LIVE_SYSTEM";
 
@@ -27,6 +30,8 @@ pub struct Named {
     pub progress: Option<PathBuf>,
     /// Whether it may change the live system, too.
     pub changes_live_system: bool,
+    /// Which of several things it does, for a type of step that has other rules for each.
+    pub action: Option<Cow<'static, str>>,
 }
 
 impl Named {
@@ -40,6 +45,7 @@ impl Named {
             (CA_VARIABLE, path(&self.ca_cert)),
             (PROGRESS_VARIABLE, path(&self.progress)),
             (LIVE_SYSTEM_VARIABLE, self.changes_live_system.then(|| "1".into())),
+            (ACTION_VARIABLE, self.action.as_deref().map(OsString::from)),
         ];
         variables.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
@@ -53,6 +59,7 @@ impl Named {
             ca_cert: path(CA_VARIABLE),
             progress: path(PROGRESS_VARIABLE),
             changes_live_system: env::var_os(LIVE_SYSTEM_VARIABLE).is_some(),
+            action: env::var(ACTION_VARIABLE).ok().map(Cow::from),
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::{
-    named::{LIVE_SYSTEM_VARIABLE, TARGETS_VARIABLE},
+    named::{ACTION_VARIABLE, LIVE_SYSTEM_VARIABLE, TARGETS_VARIABLE},
     *,
 };
 use crate::child::{TYPE_VARIABLE, enter_if_step};
@@ -89,13 +89,16 @@ const ATTEMPTS: &[Attempt] = &[
     ("TCP to port 53", || TcpStream::connect("127.0.0.1:53").map(drop)),
     ("TCP to port 22", || TcpStream::connect("127.0.0.1:22").map(drop)),
     ("TCP listener", || std::net::TcpListener::bind("127.0.0.1:0").map(drop)),
+    ("TCP listener at 7117", || std::net::TcpListener::bind("127.0.0.1:7117").map(drop)),
     ("raw ICMP", || socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP)),
     ("raw TCP", || socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_TCP)),
     ("packet socket", || socket(libc::AF_PACKET, libc::SOCK_RAW, 0)),
     ("routes (netlink)", || socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)),
+    ("ethtool (netlink)", || socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)),
     ("uevents (netlink)", || socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT)),
     ("Unix stream", || UnixStream::connect("/nonexistent/landfall").map(drop)),
     ("ioctl SG_IO", || ioctl(0x2285)),
+    ("ioctl IPMICTL_SEND_COMMAND", || ioctl(0x8028_690d)),
     ("ioctl SIOCETHTOOL", || ioctl(0x8946)),
     ("ioctl SIOCGIFMTU", || ioctl(0x8921)),
     ("ioctl BLKFLSBUF", || ioctl(0x1261)),
@@ -103,6 +106,7 @@ const ATTEMPTS: &[Attempt] = &[
     ("ioctl SIOCSIFFLAGS", || ioctl(0x8914)),
     ("ioctl TIOCSTI", || ioctl(0x5412)),
     ("signal process 1", || call!(SYS_kill, 1, 0)),
+    ("pin to a processor", || call!(SYS_sched_setaffinity, 0, 0, NULL)),
     ("become another user", || call!(SYS_setresuid, -1, -1, -1)),
     ("change an owner", || call!(SYS_fchownat, libc::AT_FDCWD, NOWHERE, 0, 0, 0)),
     ("rename", || call!(SYS_renameat2, libc::AT_FDCWD, NOWHERE, libc::AT_FDCWD, NOWHERE, 0)),
@@ -127,7 +131,8 @@ const ATTEMPTS: &[Attempt] = &[
     ("reboot", || call!(SYS_reboot, 0, 0, 0, NULL)),
 ];
 
-/// What each step gets; all else is refused. An installation that changes the live system has a word after its type.
+/// What each step gets; all else is refused. An installation that changes the live system has a word after its type, a step of a
+/// certification its action.
 const STEPS: &[(&str, &[&[&str]])] = &[
     (
         "inventory",
@@ -138,6 +143,7 @@ const STEPS: &[(&str, &[&[&str]])] = &[
             "UDP socket",
             "routes (netlink)",
             "ioctl SG_IO",
+            "ioctl IPMICTL_SEND_COMMAND",
             "ioctl SIOCETHTOOL",
         ]],
     ),
@@ -173,8 +179,45 @@ const STEPS: &[(&str, &[&[&str]])] = &[
     ),
     ("download-boot-artifacts", &[FETCHES_AND_KEEPS]),
     ("reboot-for-reclaim", &[&["signal process 1", "reboot"]]),
+    ("certify", &[&[]]),
+    (
+        "certify burnin",
+        &[&[
+            "read /sys/class/net",
+            "read /proc/meminfo",
+            "read a disk",
+            "write to its request's disk",
+            "ioctl SG_IO",
+            "ioctl BLKFLSBUF",
+            "io_uring",
+            "pin to a processor",
+        ]],
+    ),
+    ("certify capture", &[DEVICES]),
+    (
+        "certify disk-speed",
+        &[&["read /sys/class/net", "create in /tmp", "write to its request's disk", "ioctl BLKFLSBUF"]],
+    ),
+    ("certify doctor", &[PROBES, FETCHES]),
+    ("certify network-serve", &[&["UDP socket", "TCP listener at 7117"]]),
+    ("certify network-test", &[&["read /sys/class/net", "read /proc/meminfo", "UDP socket", "pin to a processor"]]),
+    ("certify power-cut", &[&["ioctl IPMICTL_SEND_COMMAND"]]),
+    ("certify reboot", &[&["signal process 1", "reboot"]]),
+    ("certify report", &[DEVICES]),
     ("install", &[INSTALLS]),
     ("install live", &[INSTALLS, &["write /etc/hosts", "create in /tmp", "create in /var/tmp", "create in /etc"]]),
+];
+/// What devices tell.
+const DEVICES: &[&str] = &[
+    "read /sys/class/net",
+    "read /proc/meminfo",
+    "read a disk",
+    "UDP socket",
+    "routes (netlink)",
+    "ethtool (netlink)",
+    "ioctl SG_IO",
+    "ioctl IPMICTL_SEND_COMMAND",
+    "ioctl SIOCETHTOOL",
 ];
 /// Disks and what is on them, and any network. Whatever starts a program or mounts is its assistant's.
 const INSTALLS: &[&str] = &[
@@ -195,9 +238,11 @@ const INSTALLS: &[&str] = &[
     "raw TCP",
     "packet socket",
     "routes (netlink)",
+    "ethtool (netlink)",
     "uevents (netlink)",
     "Unix stream",
     "ioctl SG_IO",
+    "ioctl IPMICTL_SEND_COMMAND",
     "ioctl SIOCETHTOOL",
     "ioctl SIOCGIFMTU",
     "ioctl BLKFLSBUF",
@@ -205,6 +250,7 @@ const INSTALLS: &[&str] = &[
     "ioctl SIOCSIFFLAGS",
     "ioctl TIOCSTI",
     "signal process 1",
+    "pin to a processor",
     "become another user",
     "change an owner",
     "rename",
@@ -246,11 +292,13 @@ fn attempts() {
 fn said_as(step: Option<&str>, test: &str) -> String {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args([&format!("confine::tests::{test}"), "--exact", "--ignored", "--nocapture"]);
-    command.env_remove(TYPE_VARIABLE).env(TARGETS_VARIABLE, DISKS[1]);
+    command.env_remove(TYPE_VARIABLE).env_remove(ACTION_VARIABLE).env(TARGETS_VARIABLE, DISKS[1]);
     if let Some((step, word)) = step.map(|step| step.split_once(' ').unwrap_or((step, ""))) {
         command.env(TYPE_VARIABLE, step);
-        if word == "live" {
-            command.env(LIVE_SYSTEM_VARIABLE, "1");
+        match word {
+            "" => {}
+            "live" => drop(command.env(LIVE_SYSTEM_VARIABLE, "1")),
+            action => drop(command.env(ACTION_VARIABLE, action)),
         }
     }
     let output = command.output().unwrap();
@@ -281,7 +329,7 @@ fn a_step_is_refused_what_its_rules_do_not_allow() {
         return;
     }
     let is_held = |name: &str| match name {
-        "TCP to port 22" => means.landlock >= 4,
+        "TCP to port 22" | "TCP to port 53" | "TCP listener at 7117" => means.landlock >= 4,
         "signal process 1" => means.landlock >= 6,
         _ => true,
     };
@@ -349,7 +397,8 @@ fn an_assistant_refuses_what_its_step_does_not_need() {
 
 #[test]
 fn every_step_has_a_row_in_that_test() {
-    for name in StepType::NAMES.into_iter().filter(|name| *name != "next-step-runner") {
+    let types = StepType::NAMES.into_iter().filter(|name| *name != "next-step-runner").map(str::to_owned);
+    for name in types.chain(crate::steps::actions().map(|action| format!("certify {action}"))) {
         assert!(STEPS.iter().any(|(step, _)| *step == name), "{name}");
     }
 }

@@ -229,6 +229,7 @@ fn act(step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         targets: request.disks_to_format.into_iter().chain([request.boot_device]).map(PathBuf::from).collect(),
         ca_cert: settings.http.ca_cert.clone(),
         progress: stage_file.and_then(|file| Some(file.parent()?.to_owned())),
+        ..Named::default()
     };
     Ok(Run { dies_with_agent: false, named, ..run })
 }

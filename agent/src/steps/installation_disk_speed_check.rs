@@ -27,12 +27,14 @@ pub(super) static KIND: Kind = Kind {
     failed: IN_CONTAINER,
     prints_json: true,
     answers_on_stderr: false,
-    privileges: Privileges {
-        // Locked buffers of the writer.
-        capabilities: &[CAP_IPC_LOCK, CAP_SYS_ADMIN],
-        reach: Reach::Only(RULES),
-        ..CHECK
-    },
+    privileges: PRIVILEGES,
+};
+
+pub(super) const PRIVILEGES: Privileges = Privileges {
+    // Locked buffers of the writer.
+    capabilities: &[CAP_IPC_LOCK, CAP_SYS_ADMIN],
+    reach: Reach::Only(RULES),
+    ..CHECK
 };
 
 /// The disk of the request, and everything that shows what uses it.
@@ -48,9 +50,9 @@ const RULES: Rules = Rules {
 };
 
 // Numbers of linux/fs.h, which 64-bit machines share.
-const BLKFLSBUF: u64 = 0x1261;
-const BLKSSZGET: u64 = 0x1268;
-const BLKGETSIZE64: u64 = 0x8008_1272;
+pub(super) const BLKFLSBUF: u64 = 0x1261;
+pub(super) const BLKSSZGET: u64 = 0x1268;
+pub(super) const BLKGETSIZE64: u64 = 0x8008_1272;
 
 /// The request, and how many seconds it may take.
 fn act(step: &Step, _: &Settings, _: HostId) -> Result<Run, Refusal> {

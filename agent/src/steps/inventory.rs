@@ -7,7 +7,7 @@ use super::{
 use crate::{
     confine::calls::{FORK, SIGNAL},
     dry::DryRun,
-    privileges::{CHECK, Calls, NOTHING, Privileges, Reach, Rules, SELF, Socket},
+    privileges::{CHECK, Calls, IPMI, IPMI_NODES, NOTHING, Privileges, Reach, Rules, SELF, Socket},
     settings::Settings,
 };
 use api::{HostId, Step, StepType};
@@ -26,53 +26,53 @@ pub(super) static KIND: Kind = Kind {
     failed: IN_CONTAINER,
     prints_json: true,
     answers_on_stderr: false,
-    privileges: Privileges {
-        // NVMe and SCSI commands, a card's module.
-        capabilities: &[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO],
-        reach: Reach::Only(RULES),
-        ..CHECK
-    },
+    privileges: PRIVILEGES,
 };
 
-/// The kernel's and udev's facts, and what devices say of themselves. No more of /proc, where a kcore is.
-const RULES: Rules = Rules {
-    reads: &[
-        SELF,
-        &[
-            "/dev/disk",
-            "/proc/1/mountinfo",
-            "/proc/cmdline",
-            "/proc/cpuinfo",
-            "/proc/device-tree",
-            "/proc/meminfo",
-            "/proc/swaps",
-            "/proc/sys",
-            "/proc/sysinfo",
-            "/proc/uptime",
-            "/proc/xen",
-            "/run/udev/data",
-            "/sys",
-            "/usr/share/hwdata",
-            "/usr/share/misc",
-        ],
-    ],
+pub(super) const PRIVILEGES: Privileges = Privileges {
+    // NVMe and SCSI commands, a card's module.
+    capabilities: &[CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO],
+    reach: Reach::Only(RULES),
+    ..CHECK
+};
+
+/// The kernel's and udev's facts. No more of /proc, where a kcore is.
+pub(super) const FACTS: &[&str] = &[
+    "/dev/disk",
+    "/proc/1/mountinfo",
+    "/proc/cmdline",
+    "/proc/cpuinfo",
+    "/proc/device-tree",
+    "/proc/meminfo",
+    "/proc/swaps",
+    "/proc/sys",
+    "/proc/sysinfo",
+    "/proc/uptime",
+    "/proc/xen",
+    "/run/udev/data",
+    "/sys",
+    "/usr/share/hwdata",
+    "/usr/share/misc",
+];
+
+/// Those, and what devices say of themselves.
+pub(super) const RULES: Rules = Rules {
+    reads: &[SELF, FACTS],
     reads_named_by: &[("PCIDB_PATH", "")],
     reads_disks: true,
     // The management controller answers what was written to it.
-    writes: &["/dev/null", "/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"],
+    writes: &["/dev/null", IPMI_NODES[0], IPMI_NODES[1], IPMI_NODES[2]],
     sockets: &[Socket::Udp, Socket::Route],
-    ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, IPMICTL_SEND_COMMAND, IPMICTL_RECEIVE_MSG_TRUNC],
+    ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, IPMI[0], IPMI[1]],
     // Each question is asked by a process that can be ended.
     calls: Calls::Only(&[SIGNAL, FORK]),
     ..NOTHING
 };
 
-// Numbers of linux/sockios.h, scsi/sg.h, linux/nvme_ioctl.h and linux/ipmi.h, which 64-bit machines share.
-const SIOCETHTOOL: u64 = 0x8946;
-const SG_IO: u64 = 0x2285;
-const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
-const IPMICTL_SEND_COMMAND: u64 = 0x8028_690d;
-const IPMICTL_RECEIVE_MSG_TRUNC: u64 = 0xc030_690b;
+// Numbers of linux/sockios.h, scsi/sg.h and linux/nvme_ioctl.h, which 64-bit machines share.
+pub(super) const SIOCETHTOOL: u64 = 0x8946;
+pub(super) const SG_IO: u64 = 0x2285;
+pub(super) const NVME_IOCTL_ADMIN_CMD: u64 = 0xc048_4e41;
 
 /// The host's id and, from newer services, wishes about the size of the answer. Those we don't know are left to services
 /// that can do without.

@@ -4,7 +4,7 @@ use super::{
     fields::{self, Field},
     refusal::Refusal,
 };
-use crate::{confine::Named, dry::DryRun, privileges::Privileges, settings::Settings};
+use crate::{confine::Named, dry::DryRun, outcome::Outcome, privileges::Privileges, settings::Settings};
 use api::{HostId, ServiceDocument, Step, StepKind, StepType};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{borrow::Cow, fmt, time::Duration};
@@ -42,6 +42,11 @@ pub(crate) enum Act {
     Check { subcommand: &'static str, what: &'static str, read: fn(&str, &'static str) -> Result<(), Refusal> },
     /// The one that this makes of the request. Its deadline counts for [`Deadline::Requested`] alone.
     Run(fn(&Step, &Settings, HostId) -> Result<Run, Refusal>),
+    /// The same, with an answer that is made of the child's, or of why there is none; `None` for a request that can't be read.
+    Answered {
+        run: fn(&Step, &Settings, HostId) -> Result<Run, Refusal>,
+        answer: fn(&Step, &Outcome) -> Option<String>,
+    },
 }
 
 /// How long the child may run.
@@ -67,6 +72,8 @@ pub(crate) enum Dry {
     Answered(fn(&Step) -> Result<String, String>),
     /// It is carried out, and this is made of its output.
     Edited(fn(&DryRun, &str) -> serde_json::Result<String>),
+    /// The first where it has something for the step, else the second.
+    AnsweredOrEdited(fn(&Step) -> Option<Result<String, String>>, fn(&DryRun, &str) -> serde_json::Result<String>),
     /// It would change the machine.
     Refused,
 }
@@ -113,6 +120,15 @@ impl Kind {
         self.run(step, settings, host)
     }
 
+    /// What the service gets for this: the step itself succeeds where the answer says what failed.
+    pub(crate) fn answer(&self, step: &Step, outcome: Outcome) -> Outcome {
+        let Act::Answered { answer, .. } = self.act else { return outcome };
+        match answer(step, &outcome) {
+            Some(output) => Outcome { exit_code: 0, output, error: String::new() },
+            None => outcome,
+        }
+    }
+
     /// The same without a look at the fields of the request.
     pub(crate) fn run(&self, step: &Step, settings: &Settings, host: HostId) -> Result<Run, Refusal> {
         let mut run = match self.act {
@@ -121,7 +137,7 @@ impl Kind {
                 read(request, what)?;
                 Run::netcheck(subcommand, request)
             }
-            Act::Run(act) => act(step, settings, host)?,
+            Act::Run(act) | Act::Answered { run: act, .. } => act(step, settings, host)?,
         };
         run.answers_on_stderr = self.answers_on_stderr;
         run.deadline = Some(match self.deadline {

@@ -3,6 +3,7 @@
 //! runs here.
 
 mod api_vip_connectivity_check;
+mod certify;
 mod connectivity_check;
 mod container_image_availability;
 mod dhcp_lease_allocate;
@@ -26,6 +27,7 @@ mod verify_vips;
 pub use kind::Run;
 pub use refusal::Refusal;
 pub(crate) use {
+    certify::REPORT,
     installation_disk_speed_check::dry_answer as dry_disk_speed,
     kind::{Dry, Kind},
     upgrade_agent::{STAGED, succeeded as upgrade_succeeded},
@@ -37,8 +39,9 @@ use crate::{
 };
 use api::{HostId, Step, StepType};
 
-static KINDS: [&Kind; 17] = [
+static KINDS: [&Kind; 18] = [
     &api_vip_connectivity_check::KIND,
+    &certify::KIND,
     &connectivity_check::KIND,
     &container_image_availability::KIND,
     &dhcp_lease_allocate::KIND,
@@ -62,9 +65,18 @@ pub(crate) fn kind(step_type: &StepType) -> Option<&'static Kind> {
     KINDS.into_iter().find(|kind| kind.step_type == *step_type)
 }
 
-/// Bounds of a step of this type; the narrowest for one without an action here.
-pub fn privileges(step_type: &StepType) -> Privileges {
-    kind(step_type).map_or(CHECK, |kind| kind.privileges)
+/// Bounds of a step of this type; the narrowest for one without an action here. The action is for types that have bounds for each
+/// ([`certify::ACTIONS`]).
+pub fn privileges(step_type: &StepType, action: Option<&str>) -> Privileges {
+    match step_type {
+        StepType::Certify => certify::privileges(action.unwrap_or_default()),
+        _ => kind(step_type).map_or(CHECK, |kind| kind.privileges),
+    }
+}
+
+/// The actions of a certification, each with its own [`privileges`].
+pub fn actions() -> impl Iterator<Item = &'static str> {
+    certify::ACTIONS.iter().map(|(name, _)| *name)
 }
 
 /// Decides on `step` for `host`.

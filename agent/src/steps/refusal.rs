@@ -49,6 +49,12 @@ pub enum Refusal {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A step that would disturb what runs.
+    #[error("{0} is not done while an installation runs on this host")]
+    Installing(StepType),
+    /// What this agent was started without.
+    #[error("this agent may not reboot its host (--no-reboot)")]
+    NoReboot,
     /// Meant for another host.
     #[error("validation failure list:\nhost_id {asked} is not this host, which is {ours}")]
     OtherHost {

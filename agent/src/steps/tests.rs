@@ -45,7 +45,7 @@ pub(crate) fn refused(kind: StepType, args: &[&str]) -> String {
 #[test]
 fn types_without_an_action_get_the_text_the_service_looks_for() {
     let refused_types = ["execute", "next-step-runner", "step-not-exists"];
-    for name in StepType::NAMES.into_iter().chain(["step-not-exists"]) {
+    for name in StepType::NAMES.into_iter().chain(StepType::EXTENSIONS).chain(["step-not-exists"]) {
         let step_type: StepType = serde_json::from_value(name.into()).unwrap();
         assert_eq!(kind(&step_type).is_none(), refused_types.contains(&name), "{name}");
         if kind(&step_type).is_none() {
