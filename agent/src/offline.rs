@@ -1,6 +1,12 @@
 //! A host without a service: what it would report, as lines of JSON in a file or on a port of the hypervisor.
 
-use crate::{child, confine::Named, ourselves, settings::Limits, steps::Run};
+use crate::{
+    child,
+    confine::Named,
+    ourselves,
+    settings::Limits,
+    steps::{REPORT, Run},
+};
 use anyhow::Context;
 use api::{HostId, StepType, Timestamp};
 use kernel::Cancel;
@@ -75,21 +81,21 @@ impl Offline {
 
 /// What is found out, each with the step whose privileges it has.
 fn children() -> [(&'static str, StepType, Run); 3] {
-    let run = |args: &[&'static str], stdin: &str| Run {
+    let run = |args: &[&'static str], stdin: &str, action: Option<&'static str>| Run {
         args: args.iter().map(|&arg| Cow::from(arg)).collect(),
         stdin: stdin.as_bytes().to_vec(),
         deadline: Some(DEADLINE),
         dies_with_agent: true,
         answers_on_stderr: false,
-        named: Named::default(),
+        named: Named { action: action.map(Cow::from), ..Named::default() },
     };
     [
-        ("inventory", StepType::Inventory, run(&["inventory"], "")),
-        ("report", StepType::Inventory, run(&["report", "--json"], "")),
+        ("inventory", StepType::Inventory, run(&["inventory"], "", None)),
+        ("report", StepType::Certify, run(&["report", "--json"], "", Some(REPORT))),
         (
             "ntp",
             StepType::NtpSynchronizer,
-            run(&["netcheck", "ntp", "--request", "-", "--json"], r#"{"ntp_source":""}"#),
+            run(&["netcheck", "ntp", "--request", "-", "--json"], r#"{"ntp_source":""}"#, None),
         ),
     ]
 }

@@ -158,6 +158,11 @@ fn drives_behind_a_raid_controller_are_reported() {
             }],
         });
         facts.contains(name, &report["storage"], &expected);
+        // A confined report, too.
+        let lines = facts.text("landfall agent offline --to - 2>/dev/null || :");
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let confined = lines.find(|line| line["kind"] == "report").unwrap();
+        facts.contains(&format!("{name}, confined"), &confined["document"]["storage"], &expected);
         let left = facts.text("ls -a /dev | grep landfall || :");
         assert_eq!(left, "", "a node of the driver is left");
         facts.replays(name, &BOTH);
