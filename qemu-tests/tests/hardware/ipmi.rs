@@ -1,6 +1,9 @@
 //! A machine whose management controller has sensors, FRU data and an event log: the report has what `ipmitool` prints of them.
 
-use crate::{facts::Facts, machine};
+use crate::{
+    facts::{self, Facts},
+    machine,
+};
 use qemu_tests::{
     bmc::{Bmc, BmcConfig, Contents},
     media,
@@ -191,4 +194,25 @@ fn sensors_parts_and_events_are_those_of_ipmitool() {
     assert!(info.lines().any(|line| line.starts_with("Firmware Revision") && line.ends_with(version)), "{info}");
     facts.replays("hardware-ipmi", &["report --json"]);
     facts.all_as_expected();
+}
+
+/// QEMU's own controller turns no machine off and on, but resets it.
+#[test]
+fn a_power_cut_ends_the_system_without_a_word() {
+    let mut vm = Vm::builder("hardware", "power-cut")
+        .machine("q35")
+        .firmware(Firmware::Bios)
+        .kernel(media::tools_system(&[]).unwrap())
+        .shell()
+        .with("-device", "ipmi-bmc-sim,id=bmc0")
+        .with("-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2")
+        .start()
+        .unwrap();
+    let mut facts = Facts::ask(&mut vm);
+    facts.run("for n in 1 2 3 4 5; do [ -e /dev/ipmi0 ] || sleep 1; done");
+    let step = "LANDFALL_STEP=x-1 LANDFALL_STEP_TYPE=certify LANDFALL_STEP_ACTION=power-cut";
+    let said = facts.text(&format!("{step} landfall agent restart --power-cut --after 2"));
+    assert_eq!(said.trim(), r#"{"power_cut_in_seconds":2}"#);
+    // A machine that is reset ends here: the tests start QEMU so.
+    vm.wait_end(facts::LIMIT).unwrap();
 }
