@@ -48,6 +48,7 @@ pub(crate) fn page(document: &Document, width: usize) -> String {
         let mut line = format!("{}: {}", fault.part, fault.message);
         line += &fault.lba.map(|lba| format!(", LBA {lba}")).unwrap_or_default();
         line += &fault.physical_address.as_ref().map(|at| format!(", physical address {at}")).unwrap_or_default();
+        line += &format!(", found after {}", clock(Duration::from_secs_f64(fault.found_after_seconds.max(0.0))));
         text += &wrapped("  ", &printable(&line), 4, width);
     }
     let undescribed = fault_count(document).saturating_sub(crate::result::wide(document.faults.len()));

@@ -118,7 +118,7 @@ pub(crate) enum State {
 }
 
 /// A fault.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Fault {
     /// cpu, memory, disk, net, or counter: an error counter of the kernel.
@@ -127,6 +127,9 @@ pub(crate) struct Fault {
     pub part: String,
     /// What was seen, and what was expected.
     pub message: String,
+    /// When it was noticed, seconds after the burn-in began. Counters are looked at every 10 seconds.
+    #[serde(default)]
+    pub found_after_seconds: f64,
     /// Of a disk: the first logical block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lba: Option<u64>,
@@ -174,6 +177,15 @@ impl Part {
             ..Fault::default()
         });
         self.faults.last_mut()
+    }
+
+    /// The same for a place on a disk. One that was described is only counted when it comes again, as in each pass.
+    pub(crate) fn fault_at(&mut self, lba: u64, message: String) {
+        if self.faults.iter().any(|fault| fault.lba == Some(lba) && fault.message == message) {
+            self.fault_count += 1;
+        } else if let Some(fault) = self.fault(message) {
+            fault.lba = Some(lba);
+        }
     }
 
     pub(crate) fn set(&mut self, name: &str, value: f64) {
@@ -238,13 +250,22 @@ mod tests {
 
     #[test]
     fn faults_are_counted_beyond_those_that_are_described() {
-        let mut part = Part::new("disk", "sda");
+        let mut part = Part::new("memory", "node 0 share 1");
         for _ in 0..100 {
-            if let Some(fault) = part.fault("wrong") {
-                fault.lba = Some(5);
-            }
+            part.fault("wrong");
         }
-        assert_eq!((part.fault_count, part.faults.len(), part.faults[0].lba), (100, MAX_FAULTS, Some(5)));
+        assert_eq!((part.fault_count, part.faults.len()), (100, MAX_FAULTS));
+    }
+
+    #[test]
+    fn a_bad_sector_is_described_once() {
+        let mut part = Part::new("disk", "sda");
+        for (lba, message) in [(5, "wrong"), (6, "wrong"), (5, "wrong"), (5, "unreadable")] {
+            part.fault_at(lba, message.to_owned());
+        }
+        let shown: Vec<_> = part.faults.iter().map(|fault| (fault.lba, fault.message.as_str())).collect();
+        assert_eq!(shown, [(Some(5), "wrong"), (Some(6), "wrong"), (Some(5), "unreadable")]);
+        assert_eq!(part.fault_count, 4);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     load::{Load, Run},
-    result::{Document, Part, SCHEMA_VERSION, State, Verdict},
+    result::{Document, Fault, Part, SCHEMA_VERSION, State, Verdict},
     totals::totals,
     watch::Watch,
 };
@@ -35,6 +35,30 @@ pub(crate) struct Standing<'a> {
     pub elapsed: Duration,
     pub planned: Duration,
     pub parts: &'a [Part],
+    /// Faults that the machine itself reports: counters, sensors, the kernel's log.
+    pub watched_faults: usize,
+}
+
+/// When each described fault of each part was first seen, in the order of the parts.
+struct Seen(Vec<Vec<f64>>);
+
+impl Seen {
+    fn note(&mut self, parts: &[Part], after: Duration) {
+        self.0.resize(parts.len(), Vec::new());
+        for (times, part) in self.0.iter_mut().zip(parts) {
+            // A part's faults only become more.
+            times.resize(part.faults.len(), after.as_secs_f64());
+        }
+    }
+
+    /// Takes all faults out of the parts, with these times.
+    fn take(self, parts: &mut [Part]) -> Vec<Fault> {
+        let faults = |(part, times): (&mut Part, Vec<f64>)| {
+            let timed = std::mem::take(&mut part.faults).into_iter().zip(times);
+            timed.map(|(fault, found_after_seconds)| Fault { found_after_seconds, ..fault }).collect::<Vec<_>>()
+        };
+        parts.iter_mut().zip(self.0).flat_map(faults).collect()
+    }
 }
 
 /// Where each load's findings are while it runs.
@@ -75,6 +99,7 @@ pub(crate) fn run(
     let (mut groups, mut place) = (VecDeque::from(groups), 0);
     let (mut sampled, mut working_since, mut over_since) = (None, None, None);
     let mut stopped = false;
+    let mut seen = Seen(Vec::new());
     loop {
         let is_starting = board.starting.load(Ordering::Acquire) > 0;
         if !is_starting
@@ -96,7 +121,9 @@ pub(crate) fn run(
             }
         }
         let elapsed = working_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-        show(&Standing { elapsed, planned, parts: &board.parts() });
+        let parts = board.parts();
+        seen.note(&parts, now.duration_since(begin));
+        show(&Standing { elapsed, planned, parts: &parts, watched_faults: watch.fault_count() });
         let is_idle = board.working.load(Ordering::Acquire) == 0;
         if is_idle && (groups.is_empty() || run.is_over()) {
             break;
@@ -111,16 +138,19 @@ pub(crate) fn run(
         }
         if run.is_over() { thread::sleep(TICK / 4) } else { run.sleep(TICK) }
     }
-    let elapsed = run.now().duration_since(begin);
-    watch.sample(run.now());
+    let end = run.now();
+    let elapsed = end.duration_since(begin);
+    watch.sample(end);
+    watch.count(end);
     let mut parts = board.parts();
     for part in parts.iter_mut().filter(|part| part.state == State::Running) {
         part.state = State::Hung;
         part.fault(format!("did not answer within {} s at the end", PATIENCE.as_secs()));
     }
+    seen.note(&parts, elapsed);
+    let mut faults = seen.take(&mut parts);
     let (sensors, counters, watched_counters) = watch.findings();
-    let mut faults: Vec<_> = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.faults)).collect();
-    faults.extend(watch.faults(&counters));
+    faults.extend(watch.take_faults());
     Document {
         schema_version: SCHEMA_VERSION,
         verdict: verdict(&parts, !faults.is_empty(), stopped),
@@ -271,6 +301,22 @@ mod tests {
         assert_eq!((found.verdict, found.parts[1].state), (Verdict::Faults, State::Failed));
         assert_eq!(found.parts[1].error.as_deref(), Some("broke"));
         assert!(found.parts[0].fault_count > 0 && found.faults[0].message == "wrong");
+    }
+
+    #[test]
+    fn faults_have_the_time_at_which_they_were_first_seen() {
+        let mut parts = [Part::new("disk", "sda"), Part::new("disk", "sdb")];
+        let mut seen = Seen(Vec::new());
+        seen.note(&parts, Duration::from_secs(1));
+        parts[1].fault("first");
+        seen.note(&parts, Duration::from_secs(2));
+        parts[0].fault("other");
+        parts[1].fault("second");
+        seen.note(&parts, Duration::from_secs(5));
+        seen.note(&parts, Duration::from_secs(9));
+        let faults = seen.take(&mut parts);
+        let shown: Vec<_> = faults.iter().map(|fault| (fault.message.as_str(), fault.found_after_seconds)).collect();
+        assert_eq!(shown, [("other", 5.0), ("first", 2.0), ("second", 5.0)]);
     }
 
     #[test]

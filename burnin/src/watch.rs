@@ -14,9 +14,11 @@ use log::Log;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+/// Between two looks at the counters: a large machine has thousands.
+const COUNTING: Duration = Duration::from_secs(10);
 const CPUS: &str = "/sys/devices/system/cpu";
 const POWER: &str = "/sys/class/powercap";
 const NET: &str = "/sys/class/net";
@@ -32,12 +34,19 @@ const LINK_ERRORS: [&str; 3] = ["rx_errors", "rx_crc_errors", "tx_errors"];
 /// Watches from its making on.
 pub(crate) struct Watch {
     root: Arc<Root>,
+    begin: Option<Instant>,
     before: BTreeMap<String, u64>,
+    /// The counters when they were last read, and when that was.
+    counted: BTreeMap<String, u64>,
+    counted_at: Option<Instant>,
+    /// When each counter was first seen to have increased, seconds after the begin.
+    increased: BTreeMap<String, f64>,
     gauges: BTreeMap<(String, &'static str), Gauge>,
     /// The energy counters, and when they were read.
     energy: Option<(Instant, BTreeMap<String, Energy>)>,
     /// Sensors that had an alarm from the start, or whose alarm is known.
     alarms: Option<BTreeSet<String>>,
+    /// Alarms and lines of the kernel's log.
     faults: Vec<Fault>,
     log: Option<Log>,
 }
@@ -52,8 +61,13 @@ struct Energy {
 
 impl Watch {
     pub(crate) fn new(root: Arc<Root>) -> Self {
+        let before = counters(&root);
         Self {
-            before: counters(&root),
+            begin: None,
+            counted: before.clone(),
+            before,
+            counted_at: None,
+            increased: BTreeMap::new(),
             log: root.is_live().then(Log::open).flatten(),
             gauges: BTreeMap::new(),
             energy: None,
@@ -68,8 +82,9 @@ impl Watch {
         facts::available_bytes(&self.root)
     }
 
-    /// Reads all sensors.
+    /// Reads all sensors and the kernel's log, and now and then the counters.
     pub(crate) fn sample(&mut self, now: Instant) {
+        let after = self.seconds_after_begin(now);
         let mut alarming = BTreeSet::new();
         for reading in readings(&self.root) {
             let unit = match reading.quantity {
@@ -85,12 +100,45 @@ impl Watch {
         }
         // An alarm of a sensor that nothing is connected to lasts for ever.
         let known = self.alarms.get_or_insert_with(|| alarming.clone());
-        for name in alarming {
-            if known.insert(name.clone()) {
-                self.faults.push(counter_fault(&name, "the sensor reports an alarm".to_owned()));
-            }
+        let new: Vec<_> = alarming.into_iter().filter(|name| known.insert(name.clone())).collect();
+        for name in new {
+            self.add_fault(counter_fault(&name, "the sensor reports an alarm".to_owned(), after));
+        }
+        for line in self.log.as_mut().map(Log::signs).unwrap_or_default() {
+            self.add_fault(counter_fault("kernel log", line, after));
         }
         self.sample_power(now);
+        if self.counted_at.is_none_or(|since| now.duration_since(since) >= COUNTING) {
+            self.count(now);
+        }
+    }
+
+    /// Reads all counters.
+    pub(crate) fn count(&mut self, now: Instant) {
+        let after = self.seconds_after_begin(now);
+        (self.counted, self.counted_at) = (counters(&self.root), Some(now));
+        for name in self.increases().into_keys() {
+            self.increased.entry(name).or_insert(after);
+        }
+    }
+
+    fn seconds_after_begin(&mut self, now: Instant) -> f64 {
+        now.duration_since(*self.begin.get_or_insert(now)).as_secs_f64()
+    }
+
+    fn add_fault(&mut self, fault: Fault) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(fault);
+        }
+    }
+
+    /// The counters that have increased, with by how much. One that came later, such as a driver's, counted from 0.
+    fn increases(&self) -> BTreeMap<String, u64> {
+        let more = |(name, count): (&String, &u64)| {
+            let more = count.saturating_sub(self.before.get(name).copied().unwrap_or(0));
+            (more > 0).then(|| (name.clone(), more))
+        };
+        self.counted.iter().filter_map(more).collect()
     }
 
     fn sample_power(&mut self, now: Instant) {
@@ -119,27 +167,28 @@ impl Watch {
             maximum: gauge.maximum,
             samples: gauge.samples,
         };
-        let mut now = counters(&self.root);
-        let watched = now.len();
-        // A counter that came later, such as a driver's, counted from 0.
-        now.retain(|name, count| {
-            *count = count.saturating_sub(self.before.get(name).copied().unwrap_or(0));
-            *count > 0
-        });
-        (self.gauges.iter().map(sensor).collect(), now, crate::result::wide(watched))
+        let sensors = self.gauges.iter().map(sensor).collect();
+        (sensors, self.increases(), crate::result::wide(self.counted.len()))
     }
 
-    /// Faults that the counters, the sensors and the kernel's log show.
-    pub(crate) fn faults(&mut self, increased: &BTreeMap<String, u64>) -> Vec<Fault> {
-        let counted = increased.iter().map(|(name, count)| counter_fault(name, format!("counted {count} more")));
-        let logged = self.log.as_mut().map(Log::signs).unwrap_or_default();
-        let logged = logged.into_iter().map(|line| counter_fault("kernel log", line));
-        std::mem::take(&mut self.faults).into_iter().chain(counted).chain(logged).take(2 * MAX_FAULTS).collect()
+    /// Faults that the counters, the sensors and the kernel's log have shown so far.
+    pub(crate) fn fault_count(&self) -> usize {
+        self.increased.len() + self.faults.len()
+    }
+
+    /// These faults.
+    pub(crate) fn take_faults(&mut self) -> Vec<Fault> {
+        let counted = self.increases().into_iter().map(|(name, count)| {
+            let after = self.increased.get(&name).copied().unwrap_or_default();
+            counter_fault(&name, format!("counted {count} more"), after)
+        });
+        let counted = counted.take(MAX_FAULTS).collect::<Vec<_>>();
+        std::mem::take(&mut self.faults).into_iter().chain(counted).collect()
     }
 }
 
-fn counter_fault(part: &str, message: String) -> Fault {
-    Fault { kind: "counter".to_owned(), part: part.to_owned(), message, ..Fault::default() }
+fn counter_fault(part: &str, message: String, found_after_seconds: f64) -> Fault {
+    Fault { kind: "counter".to_owned(), part: part.to_owned(), message, found_after_seconds, ..Fault::default() }
 }
 
 /// All counters that should not move, by name.
@@ -223,25 +272,33 @@ mod tests {
     fn counters_that_increase_are_faults() {
         let tree = machine();
         let mut watch = watch(&tree);
+        let start = Instant::now();
+        watch.sample(start);
         let (_, increased, watched) = watch.findings();
         assert_eq!((increased.len(), watched), (0, 5), "{:?}", watch.before);
         tree.add("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "9\n");
+        watch.sample(start + Duration::from_secs(10));
         tree.add("sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count", "8\n");
         tree.add("sys/devices/system/edac/mc/mc0/ce_count", "3\n");
         tree.add("proc/interrupts", "MCE: 1 3 Machine check exceptions\n");
         tree.add("sys/class/net/eth1/statistics/rx_crc_errors", "2\n");
+        tree.add("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "10\n");
+        watch.sample(start + Duration::from_secs(12));
+        assert_eq!(watch.fault_count(), 1, "counters are not read at every sample");
+        watch.sample(start + Duration::from_secs(20));
         let (_, increased, _) = watch.findings();
         let expected = [
             ("link eth1 rx_crc_errors", 2),
             ("machine checks", 1),
             ("memory mc0 corrected", 2),
-            ("throttling cpu0", 4),
+            ("throttling cpu0", 5),
             ("throttling package 0", 1),
         ];
         assert_eq!(increased, expected.map(|(name, count)| (name.to_owned(), count)).into());
-        let faults = watch.faults(&increased);
-        assert_eq!((faults.len(), faults[3].part.as_str()), (5, "throttling cpu0"));
-        assert_eq!(faults[3].message, "counted 4 more");
+        let faults = watch.take_faults();
+        let times: Vec<_> = faults.iter().map(|fault| fault.found_after_seconds).collect();
+        assert_eq!(times, [20.0, 20.0, 20.0, 10.0, 20.0]);
+        assert_eq!((faults[3].part.as_str(), faults[3].message.as_str()), ("throttling cpu0", "counted 5 more"));
     }
 
     #[test]
@@ -274,7 +331,8 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         // Only the alarm that came meanwhile.
-        let faults = watch.faults(&BTreeMap::new());
-        assert_eq!(faults.iter().map(|fault| fault.part.as_str()).collect::<Vec<_>>(), ["coretemp temp1"]);
+        let faults = watch.take_faults();
+        let shown: Vec<_> = faults.iter().map(|fault| (fault.part.as_str(), fault.found_after_seconds)).collect();
+        assert_eq!(shown, [("coretemp temp1", 2.0)]);
     }
 }
