@@ -2,7 +2,9 @@
 
 mod device;
 mod medium;
+mod rate;
 mod read;
+mod test;
 mod write;
 
 use crate::{
@@ -10,9 +12,10 @@ use crate::{
     load::Load,
     plan::{Kind, Planned, Request},
 };
-use read::Reader;
+use read::Read;
 use std::path::Path;
-use write::Writer;
+use test::Test;
+use write::Write;
 
 pub(crate) const KIND: Kind = Kind { name: medium::NAME, nice: 10, plan };
 
@@ -20,7 +23,7 @@ fn plan(facts: &Facts, request: &Request) -> Planned {
     let mut planned = Planned::default();
     for path in &request.destroyed {
         planned.text.push(format!("{}: write and read back. EVERYTHING ON IT IS LOST", path.display()));
-        planned.loads.push(Box::new(Writer::new(path, request.root.clone())));
+        planned.loads.push(Box::new(Test::new(path, request.root.clone(), Write::default())));
     }
     let is_destroyed = |path: &Path| request.destroyed.iter().any(|other| other == path);
     let about =
@@ -29,7 +32,7 @@ fn plan(facts: &Facts, request: &Request) -> Planned {
     let named = request.disks.clone().unwrap_or_else(all);
     for path in named.iter().filter(|path| !is_destroyed(path)) {
         planned.text.push(format!("{}: read ({})", path.display(), about(path).unwrap_or("not listed")));
-        planned.loads.push(Box::new(Reader::new(path, request.root.clone())) as Box<dyn Load>);
+        planned.loads.push(Box::new(Test::new(path, request.root.clone(), Read::default())) as Box<dyn Load>);
     }
     if planned.loads.is_empty() {
         planned.not_tested.push("disk: this machine has none".to_owned());

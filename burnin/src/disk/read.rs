@@ -1,99 +1,38 @@
-//! The whole disk in order, again and again: errors with their place, latency, throughput, temperature.
+//! The whole disk in order, again and again: errors with their place, latency, throughput.
 
 use super::{
     device::Device,
-    medium::{Block, Medium, NAME},
+    medium::{Block, Medium},
+    rate::Rate,
+    test::Work,
 };
 use crate::{
-    load::{Load, Run, Trouble},
+    load::{Run, Trouble},
     result::{Part, number},
 };
-use diskwrite::speed::Histogram;
-use inventory::{Root, report::watch::disk_celsius};
-use std::{
-    io,
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, ops::Range, path::Path};
 
-const STEP: Duration = Duration::from_millis(200);
 /// Read between two looks at the clock. The slowest disks take seconds for it.
 const SPAN_BYTES: u64 = 32 << 20;
 /// Blocks that could not be read and in which the first bad sector is looked for; each look may take the disk seconds.
 const MAX_SEARCHES: u64 = 32;
 
-/// Reads one disk.
-pub(super) struct Reader<M> {
-    part: Part,
-    path: PathBuf,
-    root: Arc<Root>,
-    medium: Option<M>,
+/// Reads a disk.
+#[derive(Default)]
+pub(super) struct Read {
     /// Where the next span begins.
     position: u64,
     rate: Rate,
 }
 
-/// Latency and throughput.
-#[derive(Default)]
-pub(super) struct Rate {
-    latency: Histogram,
-    bytes: u64,
-    busy: Duration,
-}
-
-impl Rate {
-    pub(super) fn add(&mut self, len: u64, took: Duration) {
-        self.bytes = self.bytes.saturating_add(len);
-        self.latency.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+impl Work for Read {
+    fn open(path: &Path) -> Result<Device, Trouble> {
+        Ok(Device::open(path)?)
     }
 
-    /// Takes note of the time in which that was transferred, and shows all of it.
-    pub(super) fn show(&mut self, took: Duration, name: &str, part: &mut Part) {
-        self.busy += took;
-        let seconds = self.busy.as_secs_f64();
-        part.set(&format!("{name}_bytes"), number(self.bytes));
-        if seconds > 0.0 {
-            part.set(&format!("{name}_bytes_per_second"), number(self.bytes) / seconds);
-        }
-        for (percentile, per_mille) in [("p50", 500), ("p99", 990), ("p999", 999)] {
-            let microseconds = number(self.latency.per_mille_ns(per_mille)) / 1e3;
-            part.set(&format!("{name}_{percentile}_microseconds"), microseconds);
-        }
-        part.set(&format!("{name}_slowest_microseconds"), number(self.latency.max_ns()) / 1e3);
-    }
-}
-
-/// The kernel's name of a disk by its node.
-pub(super) fn name(path: &Path) -> String {
-    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    real.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-impl Reader<Device> {
-    pub(super) fn new(path: &Path, root: Arc<Root>) -> Self {
-        let part = Part::new(NAME, name(path));
-        Self { part, path: path.to_owned(), root, medium: None, position: 0, rate: Rate::default() }
-    }
-}
-
-impl<M: Medium> Reader<M> {
-    fn begin(&mut self, medium: M) {
-        self.part.set("size_bytes", number(medium.size_bytes()));
-        self.medium = Some(medium);
-    }
-
-    fn measure_temperature(&mut self, when: &str) {
-        if let Some(celsius) = disk_celsius(&self.root, &self.part.name) {
-            self.part.set(&format!("temperature_{when}_celsius"), celsius);
-        }
-    }
-
-    /// Reads the next span.
-    fn read(&mut self, run: &Run) -> io::Result<()> {
-        let Some(medium) = &mut self.medium else { return Ok(()) };
-        let span = self.position..self.position.saturating_add(SPAN_BYTES).min(medium.size_bytes());
+    fn work(&mut self, medium: &mut impl Medium, part: &mut Part, run: &Run) -> io::Result<()> {
+        let size = medium.size_bytes();
+        let span = self.position..self.position.saturating_add(SPAN_BYTES).min(size);
         let mut failed = Vec::new();
         let (rate, mut done) = (&mut self.rate, span.start);
         let begin = run.now();
@@ -104,41 +43,43 @@ impl<M: Medium> Reader<M> {
                 Err(error) => failed.push((block.offset..block.offset + block.len, error)),
             }
         })?;
-        self.rate.show(run.now().duration_since(begin), "read", &mut self.part);
+        rate.show(run.now().duration_since(begin), "read", part);
         for (range, error) in failed {
-            self.describe(range, &error, run)?;
+            describe(medium, range, &error, part, run)?;
         }
         // What a stop left out is not done.
         self.position = if run.is_over() { done } else { span.end };
-        let size = self.medium.as_ref().map_or(0, M::size_bytes);
         if size > 0 {
-            self.part.set("pass_done_percent", 100.0 * number(self.position) / number(size));
+            part.set("pass_done_percent", 100.0 * number(self.position) / number(size));
         }
         if self.position >= size {
-            self.part.add("passes", 1.0);
+            part.add("passes", 1.0);
             self.position = 0;
         }
         Ok(())
     }
+}
 
-    /// Reports a range that could not be read, with the first bad sector if that can be found.
-    fn describe(&mut self, range: Range<u64>, error: &io::Error, run: &Run) -> io::Result<()> {
-        let Some(medium) = &mut self.medium else { return Ok(()) };
-        let sector = medium.sector_bytes();
-        let searched = self.part.fault_count < MAX_SEARCHES && !run.is_over();
-        let found = if searched { first_bad(medium, range.clone(), run)? } else { Some(range.clone()) };
-        let (message, place) = match found {
-            Some(bad) => {
-                let until = (bad.end / sector).saturating_sub(1);
-                (format!("cannot be read, up to LBA {until}: {error}"), bad.start)
-            }
-            None => (format!("could be read at the second try only: {error}"), range.start),
-        };
-        if let Some(fault) = self.part.fault(message) {
-            fault.lba = Some(place / sector);
+/// Reports a range that could not be read, with the first bad sector if that can be found.
+fn describe(
+    medium: &mut impl Medium,
+    range: Range<u64>,
+    error: &io::Error,
+    part: &mut Part,
+    run: &Run,
+) -> io::Result<()> {
+    let sector = medium.sector_bytes();
+    let searched = part.fault_count < MAX_SEARCHES && !run.is_over();
+    let found = if searched { first_bad(medium, range.clone(), run)? } else { Some(range.clone()) };
+    let (message, place) = match found {
+        Some(bad) => {
+            let until = (bad.end / sector).saturating_sub(1);
+            (format!("cannot be read, up to LBA {until}: {error}"), bad.start)
         }
-        Ok(())
-    }
+        None => (format!("could be read at the second try only: {error}"), range.start),
+    };
+    part.fault_at(place / sector, message);
+    Ok(())
 }
 
 /// The first sector of a range that cannot be read, or the smallest range with it; `None` if all can be read now.
@@ -160,33 +101,15 @@ fn first_bad(medium: &mut impl Medium, range: Range<u64>, run: &Run) -> io::Resu
     Ok(Some(suspect))
 }
 
-impl Load for Reader<Device> {
-    fn start(&mut self, _: &Run) -> Result<(), Trouble> {
-        self.begin(Device::open(&self.path)?);
-        self.measure_temperature("before");
-        Ok(())
-    }
-
-    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
-        let start = run.now();
-        while !run.is_over() && run.now().duration_since(start) < STEP {
-            self.read(run)?;
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        self.measure_temperature("after");
-    }
-
-    fn findings(&self) -> &Part {
-        &self.part
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{super::medium::Fake, *};
+    use super::{
+        super::{medium::Fake, test::Test},
+        *,
+    };
+    use crate::load::Load;
+    use inventory::Root;
+    use std::sync::Arc;
     use testkit::{
         disk::{self, LoopDisk, MIB},
         tree::Tree,
@@ -196,43 +119,35 @@ mod tests {
         Arc::new(Root::open(Tree::empty().path()).unwrap())
     }
 
-    fn reader(medium: Fake) -> Reader<Fake> {
-        let part = Part::new(NAME, "sdx");
-        let mut reader =
-            Reader { part, path: "/dev/sdx".into(), root: nowhere(), medium: None, position: 0, rate: Rate::default() };
-        reader.begin(medium);
-        reader
+    /// What one span of a disk shows.
+    fn read(mut medium: Fake) -> Part {
+        let mut part = Part::default();
+        Read::default().work(&mut medium, &mut part, &Run::default()).unwrap();
+        part
     }
 
     #[test]
     fn a_sector_that_cannot_be_read_is_found_by_its_address() {
-        let mut reader = reader(Fake { unreadable: vec![1000, 1001, 5000], ..Fake::new(4 << 20) });
-        reader.read(&Run::default()).unwrap();
-        let found: Vec<_> = reader.part.faults.iter().map(|fault| fault.lba).collect();
-        assert_eq!((found, reader.part.fault_count), (vec![Some(1000), Some(5000)], 2));
-        assert!(
-            reader.part.faults[0].message.starts_with("cannot be read, up to LBA 1000: "),
-            "{:?}",
-            reader.part.faults
-        );
+        let part = read(Fake { unreadable: vec![1000, 1001, 5000], ..Fake::new(4 << 20) });
+        let found: Vec<_> = part.faults.iter().map(|fault| fault.lba).collect();
+        assert_eq!((found, part.fault_count), (vec![Some(1000), Some(5000)], 2));
+        assert!(part.faults[0].message.starts_with("cannot be read, up to LBA 1000: "), "{:?}", part.faults);
         // The rest was read, and the pass is complete.
-        assert_eq!((reader.part.get("passes"), reader.part.get("pass_done_percent")), (Some(1.0), Some(100.0)));
-        assert_eq!(reader.part.get("read_bytes"), Some(f64::from((4 << 20) - 2 * (64 << 10))));
-        assert_eq!(reader.part.get("read_p99_microseconds"), Some(99.84));
+        assert_eq!((part.get("passes"), part.get("pass_done_percent")), (Some(1.0), Some(100.0)));
+        assert_eq!(part.get("read_bytes"), Some(f64::from((4 << 20) - 2 * (64 << 10))));
+        assert_eq!(part.get("read_p99_microseconds"), Some(99.84));
     }
 
     #[test]
     fn a_sector_that_is_read_at_the_second_try_is_a_fault() {
-        let mut reader = reader(Fake { unreadable: vec![3], failures: 1, ..Fake::new(1 << 20) });
-        reader.read(&Run::default()).unwrap();
-        assert!(reader.part.faults[0].message.starts_with("could be read at the second try only"));
+        let part = read(Fake { unreadable: vec![3], failures: 1, ..Fake::new(1 << 20) });
+        assert!(part.faults[0].message.starts_with("could be read at the second try only"));
     }
 
     #[test]
     fn a_disk_that_is_broken_all_over_takes_bounded_time() {
-        let mut reader = reader(Fake { unreadable: (0..32_768).collect(), ..Fake::new(16 << 20) });
-        reader.read(&Run::default()).unwrap();
-        assert_eq!((reader.part.fault_count, reader.part.faults.len()), (256, 32));
+        let part = read(Fake { unreadable: (0..32_768).collect(), ..Fake::new(16 << 20) });
+        assert_eq!((part.fault_count, part.faults.len()), (256, 32));
     }
 
     #[test]
@@ -241,21 +156,23 @@ mod tests {
             return;
         }
         let disk = LoopDisk::in_memory(40 * MIB + 4096, 512);
-        let mut reader = Reader::new(&disk.path(), nowhere());
+        let mut test = Test::new(&disk.path(), nowhere(), Read::default());
         let run = Run::default();
-        reader.start(&run).unwrap();
-        reader.read(&run).unwrap();
-        reader.read(&run).unwrap();
-        reader.end();
-        assert_eq!((reader.part.faults.as_slice(), reader.part.get("passes")), (&[][..], Some(1.0)));
-        assert_eq!(reader.part.get("read_bytes"), Some(f64::from((40 << 20) + 4096)));
-        assert!(reader.part.get("read_bytes_per_second").unwrap() > 0.0);
+        test.start(&run).unwrap();
+        while test.findings().get("passes").is_none() {
+            test.step(&run).unwrap();
+        }
+        test.end();
+        let part = test.findings();
+        assert_eq!(part.faults, []);
+        assert!(part.get("read_bytes").unwrap() >= f64::from((40 << 20) + 4096));
+        assert!(part.get("read_bytes_per_second").unwrap() > 0.0);
     }
 
     #[test]
     fn a_file_is_not_a_disk() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Reader::new(file.path(), nowhere()).start(&Run::default()).unwrap_err();
+        let error = Test::new(file.path(), nowhere(), Read::default()).start(&Run::default()).unwrap_err();
         assert_eq!(error.to_string(), "not a disk");
     }
 }

@@ -2,34 +2,25 @@
 
 use super::{
     device::Device,
-    medium::{Block, Medium, NAME},
-    read::{Rate, name},
+    medium::{Block, Medium},
+    rate::Rate,
+    test::Work,
 };
 use crate::{
-    load::{Load, Run, Trouble},
+    load::{Run, Trouble},
     result::{Part, number, wide},
 };
-use inventory::{Root, report::watch::disk_celsius};
 use kernel::{processor::Width, region::WORD_BYTES};
 use loops::{Fill, check_bytes, fill_bytes};
-use std::{
-    io,
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io, ops::Range, path::Path};
 
 /// Written, and then read back: more than the cache of any disk.
 const ZONE_BYTES: u64 = 4 << 30;
 /// Written or read between two looks at the clock.
 const SPAN_BYTES: u64 = 64 << 20;
 
-/// Writes one disk.
-pub(super) struct Writer<M> {
-    part: Part,
-    path: PathBuf,
-    root: Arc<Root>,
-    medium: Option<M>,
+/// Writes a disk.
+pub(super) struct Write {
     width: Width,
     /// How often the disk was written; each time with other words.
     pass: u64,
@@ -40,19 +31,9 @@ pub(super) struct Writer<M> {
     read: Rate,
 }
 
-impl Writer<Device> {
-    pub(super) fn new(path: &Path, root: Arc<Root>) -> Self {
-        Self::of(Part::new(NAME, name(path)), path, root)
-    }
-}
-
-impl<M: Medium> Writer<M> {
-    fn of(part: Part, path: &Path, root: Arc<Root>) -> Self {
+impl Default for Write {
+    fn default() -> Self {
         Self {
-            part,
-            path: path.to_owned(),
-            root,
-            medium: None,
             width: Width::widest(),
             pass: 0,
             zone: 0..0,
@@ -62,30 +43,49 @@ impl<M: Medium> Writer<M> {
             read: Rate::default(),
         }
     }
+}
 
-    fn begin(&mut self, medium: M) {
-        self.part.set("size_bytes", number(medium.size_bytes()));
-        self.zone = 0..ZONE_BYTES.min(medium.size_bytes());
-        self.medium = Some(medium);
-    }
-
+impl Write {
     /// Each word has the place it belongs to in it: a sector that was written to another place is found too.
     fn fill(&self) -> Fill {
         Fill::Random { seed: self.pass }
     }
 
-    /// Writes or reads back the next span.
-    fn work(&mut self, run: &Run) -> io::Result<()> {
-        let (fill, width) = (self.fill(), self.width);
-        let Some(medium) = &mut self.medium else { return Ok(()) };
-        let sector = medium.sector_bytes();
-        let span = self.position..self.position.saturating_add(SPAN_BYTES).min(self.zone.end);
-        let (part, begin) = (&mut self.part, run.now());
-        let fault = |part: &mut Part, message: String, offset: u64| {
-            if let Some(fault) = part.fault(message) {
-                fault.lba = Some(offset / sector);
-            }
+    /// From writing to reading back, and on to the next zone.
+    fn next(&mut self, medium: &mut impl Medium, part: &mut Part) -> io::Result<()> {
+        let size = medium.size_bytes();
+        if !self.is_reading {
+            medium.flush()?;
+            (self.is_reading, self.position) = (true, self.zone.start);
+            return Ok(());
+        }
+        self.is_reading = false;
+        part.set("pass_done_percent", 100.0 * number(self.zone.end) / number(size.max(1)));
+        let start = if self.zone.end >= size {
+            part.add("passes", 1.0);
+            self.pass += 1;
+            0
+        } else {
+            self.zone.end
         };
+        (self.zone, self.position) = (start..start.saturating_add(ZONE_BYTES).min(size), start);
+        Ok(())
+    }
+}
+
+impl Work for Write {
+    fn open(path: &Path) -> Result<Device, Trouble> {
+        Ok(Device::claim(path)?)
+    }
+
+    fn work(&mut self, medium: &mut impl Medium, part: &mut Part, run: &Run) -> io::Result<()> {
+        if self.zone.end == 0 {
+            self.zone = 0..ZONE_BYTES.min(medium.size_bytes());
+        }
+        let (fill, width, sector) = (self.fill(), self.width, medium.sector_bytes());
+        let span = self.position..self.position.saturating_add(SPAN_BYTES).min(self.zone.end);
+        let begin = run.now();
+        let fault = |part: &mut Part, message: String, offset: u64| part.fault_at(offset / sector, message);
         if self.is_reading {
             let rate = &mut self.read;
             medium.read(span.clone(), run, &mut |block: Block<'_>| match block.result {
@@ -114,37 +114,9 @@ impl<M: Medium> Writer<M> {
         }
         self.position = span.end;
         if self.position >= self.zone.end {
-            self.next()?;
+            self.next(medium, part)?;
         }
         Ok(())
-    }
-
-    /// From writing to reading back, and on to the next zone.
-    fn next(&mut self) -> io::Result<()> {
-        let Some(medium) = &mut self.medium else { return Ok(()) };
-        let size = medium.size_bytes();
-        if !self.is_reading {
-            medium.flush()?;
-            (self.is_reading, self.position) = (true, self.zone.start);
-            return Ok(());
-        }
-        self.is_reading = false;
-        self.part.set("pass_done_percent", 100.0 * number(self.zone.end) / number(size.max(1)));
-        let start = if self.zone.end >= size {
-            self.part.add("passes", 1.0);
-            self.pass += 1;
-            0
-        } else {
-            self.zone.end
-        };
-        (self.zone, self.position) = (start..start.saturating_add(ZONE_BYTES).min(size), start);
-        Ok(())
-    }
-
-    fn measure_temperature(&mut self, when: &str) {
-        if let Some(celsius) = disk_celsius(&self.root, &self.part.name) {
-            self.part.set(&format!("temperature_{when}_celsius"), celsius);
-        }
     }
 }
 
@@ -152,31 +124,15 @@ fn first_word(offset: u64) -> u64 {
     offset / wide(WORD_BYTES)
 }
 
-impl Load for Writer<Device> {
-    fn start(&mut self, _: &Run) -> Result<(), Trouble> {
-        self.begin(Device::claim(&self.path)?);
-        self.measure_temperature("before");
-        Ok(())
-    }
-
-    fn step(&mut self, run: &Run) -> Result<(), Trouble> {
-        self.work(run)?;
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        self.measure_temperature("after");
-        self.medium = None;
-    }
-
-    fn findings(&self) -> &Part {
-        &self.part
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{super::medium::Fake, *};
+    use super::{
+        super::{medium::Fake, test::Test},
+        *,
+    };
+    use crate::load::Load;
+    use inventory::Root;
+    use std::sync::Arc;
     use testkit::{
         disk::{self, LoopDisk, MIB},
         tree::Tree,
@@ -186,24 +142,20 @@ mod tests {
         Arc::new(Root::open(Tree::empty().path()).unwrap())
     }
 
-    fn passes<M: Medium>(writer: &mut Writer<M>, count: f64) {
-        while writer.part.get("passes").unwrap_or(0.0) < count {
-            writer.work(&Run::default()).unwrap();
-        }
-    }
-
     #[test]
     fn a_sector_that_forgets_is_found_by_its_address() {
-        let mut writer = Writer::of(Part::new(NAME, "sdx"), Path::new("/dev/sdx"), nowhere());
-        writer.begin(Fake { forgetful: vec![777], unreadable: vec![4096], ..Fake::new(4 << 20) });
-        passes(&mut writer, 1.0);
-        let found: Vec<_> = writer.part.faults.iter().map(|fault| (fault.lba, fault.message.as_str())).collect();
+        let mut medium = Fake { forgetful: vec![777], unreadable: vec![4096], ..Fake::new(4 << 20) };
+        let (mut write, mut part) = (Write::default(), Part::default());
+        while part.get("passes").is_none() {
+            write.work(&mut medium, &mut part, &Run::default()).unwrap();
+        }
+        let found: Vec<_> = part.faults.iter().map(|fault| (fault.lba, fault.message.as_str())).collect();
         let expected = [
             (Some(777), "reads other than written: 64 words of 8 bytes"),
             (Some(4096), "cannot be read back: Input/output error (os error 5)"),
         ];
         assert_eq!(found, expected);
-        assert_eq!(writer.part.get("write_bytes"), Some(f64::from(4 << 20)));
+        assert_eq!(part.get("write_bytes"), Some(f64::from(4 << 20)));
     }
 
     #[test]
@@ -212,11 +164,13 @@ mod tests {
             return;
         }
         let disk = LoopDisk::in_memory(8 * MIB, 512);
-        let mut writer = Writer::new(&disk.path(), nowhere());
-        writer.start(&Run::default()).unwrap();
-        passes(&mut writer, 2.0);
-        writer.end();
-        assert_eq!((writer.part.faults.as_slice(), writer.part.get("pass_done_percent")), (&[][..], Some(100.0)));
+        let (mut write, mut part) = (Write::default(), Part::default());
+        let mut device = Write::open(&disk.path()).unwrap();
+        while part.get("passes").unwrap_or(0.0) < 2.0 {
+            write.work(&mut device, &mut part, &Run::default()).unwrap();
+        }
+        drop(device);
+        assert_eq!((part.faults.as_slice(), part.get("pass_done_percent")), (&[][..], Some(100.0)));
         let mut expected = vec![0; 4096];
         fill_bytes(Width::Base, &mut expected, 0, Fill::Random { seed: 1 });
         assert_eq!(disk.read(0, 4096), expected);
@@ -229,7 +183,7 @@ mod tests {
         }
         let disk = LoopDisk::in_memory(8 * MIB, 512);
         let other = diskwrite::ClaimedDisk::open(&disk.path()).unwrap();
-        let error = Writer::new(&disk.path(), nowhere()).start(&Run::default()).unwrap_err();
+        let error = Test::new(&disk.path(), nowhere(), Write::default()).start(&Run::default()).unwrap_err();
         assert!(error.to_string().contains("in use"), "{error}");
         drop(other);
         assert!(disk.read(0, 8 * MIB).iter().all(|byte| *byte == 0));
