@@ -14,6 +14,8 @@ use std::{
 
 /// A link on which nothing moves for so long is broken.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// What is under way at the end of a flow arrives within this time: on a slow link, or a busy machine, that is seconds.
+pub(super) const DRAIN: Duration = Duration::from_secs(12);
 
 /// What a receiver saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub(super) fn receive(stream: &TcpStream, pattern: &[u8], is_over: &dyn Fn() -> 
     let mut received = Received::default();
     let (mut place, mut asked): (_, Option<Instant>) = (0, None);
     loop {
-        if asked.is_some_and(|asked| asked.elapsed() >= PATIENCE) {
+        if asked.is_some_and(|asked| asked.elapsed() >= DRAIN) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         if asked.is_none() && is_over() {
@@ -70,7 +72,7 @@ pub(super) fn receive(stream: &TcpStream, pattern: &[u8], is_over: &dyn Fn() -> 
 /// Ends sending, and returns what the receiver saw.
 pub(super) fn finish_sending(stream: &TcpStream) -> io::Result<Received> {
     stream.shutdown(Shutdown::Write)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(DRAIN))?;
     let mut report = [0; 16];
     (&*stream).read_exact(&mut report)?;
     let (bytes, wrong_bytes) = parse_pair(&report);

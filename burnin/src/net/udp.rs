@@ -1,7 +1,7 @@
 //! A flow of UDP. Several datagrams go to the kernel, and come from it, at once, where it can (UDP_SEGMENT and UDP_GRO of udp(7)).
 
 use super::{
-    tcp::PATIENCE,
+    tcp::{DRAIN, PATIENCE},
     wire::{DATAGRAM_HEAD_BYTES, pair, parse_pair},
 };
 use crate::result::wide;
@@ -27,12 +27,13 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 /// A sender whose window is full waits so long for a report.
 const WAIT: Duration = Duration::from_millis(20);
-/// Without a report for so long, what is under way is lost.
-const LOST: Duration = Duration::from_millis(200);
-/// The receiver waits so long for what is still under way when the sender has ended.
-const DRAIN: Duration = Duration::from_millis(200);
-/// Between two looks of a receiver at whether it is over.
+/// Without a report for so long, what is under way is lost. A receiver that gets no processor reports nothing either.
+const LOST: Duration = Duration::from_secs(1);
+/// The longest wait of a receiver for the next datagram.
 const LOOK: Duration = Duration::from_millis(10);
+/// When the sender has ended and so many waits in turn brought nothing, the rest is lost. Time alone says nothing: of a receiver that
+/// gets no processor it passes while datagrams wait.
+const EMPTY_LOOKS: u32 = 20;
 
 /// What a receiver saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,7 +165,7 @@ impl Reports {
 pub(super) fn finish_sending(control: &TcpStream, sent: u64) -> io::Result<(u64, u64)> {
     (&*control).write_all(&pair(sent, 0))?;
     control.shutdown(Shutdown::Write)?;
-    control.set_read_timeout(Some(PATIENCE))?;
+    control.set_read_timeout(Some(DRAIN))?;
     let mut reports = Vec::new();
     // Ends when the receiver closes the connection.
     control.take(wide(64 << 20)).read_to_end(&mut reports)?;
@@ -186,7 +187,7 @@ pub(super) fn receive(
     let mut bytes = vec![0; 1 << 16];
     let mut received = Received::default();
     let mut unreported = 0;
-    let (mut asked, mut ended): (Option<Instant>, Option<(Instant, u64)>) = (None, None);
+    let (mut asked, mut ended, mut empty_looks): (Option<Instant>, Option<(Instant, u64)>, u32) = (None, None, 0);
     loop {
         let len = match socket.recv(&mut bytes) {
             Ok(len) => len,
@@ -198,6 +199,7 @@ pub(super) fn receive(
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => 0,
             Err(error) => return Err(error),
         };
+        empty_looks = if len == 0 { empty_looks + 1 } else { 0 };
         take(&mut received, bytes.get(..len).unwrap_or_default(), flow, pattern);
         unreported += wide(len);
         if unreported >= report_after || (len == 0 && unreported > 0) {
@@ -213,9 +215,14 @@ pub(super) fn receive(
             asked = Some(Instant::now());
         }
         match ended {
-            None if asked.is_some_and(|asked| asked.elapsed() >= PATIENCE) => return Err(ErrorKind::TimedOut.into()),
-            None => ended = sent(control)?.map(|sent| (Instant::now(), sent)),
-            Some((since, sent)) if received.datagrams >= sent || since.elapsed() >= DRAIN => {
+            None if asked.is_some_and(|asked| asked.elapsed() >= DRAIN) => return Err(ErrorKind::TimedOut.into()),
+            None => {
+                ended = sent(control)?.map(|sent| (Instant::now(), sent));
+                empty_looks = 0;
+            }
+            Some((since, sent))
+                if received.datagrams >= sent || empty_looks >= EMPTY_LOOKS || since.elapsed() >= DRAIN =>
+            {
                 return Ok((received, sent));
             }
             Some(_) => {}
