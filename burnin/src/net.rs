@@ -336,18 +336,18 @@ mod tests {
         assert_eq!(link.part.faults[1].message, "udp received: timed out");
     }
 
-    #[test]
-    fn what_a_link_drops_is_found_in_both_directions() {
+    /// What a slice finds between two hosts whose switch treats frames by this rule of nftables; nothing where there are no namespaces.
+    fn through(rule: &str, is_udp: bool) -> Option<Part> {
         use testkit::net::{Segment, in_namespace};
-        let Some(segment) = Segment::new() else { return };
+        let segment = Segment::new()?;
         let one = segment.host("one", "52:54:00:00:00:01", &["192.0.2.1/24"]);
         let other = segment.host("other", "52:54:00:00:00:02", &["192.0.2.2/24"]);
-        segment.drop_frames(&["ip protocol udp numgen random mod 100 < 20"]);
+        segment.filter_frames(&[rule]);
         let address = SocketAddr::new([192, 0, 2, 1].into(), PORT);
         let listener = one.namespace.enter(|| TcpListener::bind(address).unwrap());
         let stop = Cancel::default();
         let mut link = Link::new(address, 1);
-        (link.is_udp, link.pattern) = (true, pattern());
+        (link.is_udp, link.pattern) = (is_udp, pattern());
         thread::scope(|scope| {
             let (served, name) = (stop.clone(), one.namespace.0.clone());
             scope.spawn(move || in_namespace(&name, || serve(&listener, &served).unwrap()));
@@ -363,12 +363,32 @@ mod tests {
             });
             stop.cancel();
         });
-        let messages: Vec<_> = link.part.faults.iter().map(|fault| fault.message.as_str()).collect();
-        assert!(
-            messages.len() == 2 && messages.iter().all(|text| text.ends_with("datagrams were lost")),
-            "{messages:?}"
-        );
-        assert!(link.part.get("udp_sent_datagrams") > Some(0.0) && link.part.get("udp_received_bytes") > Some(0.0));
+        Some(link.part)
+    }
+
+    /// Whether it has such a fault in each direction, and no other.
+    fn has_in_both_directions(part: &Part, protocol: &str, end: &str) -> bool {
+        let starts = DIRECTIONS.map(|direction| format!("{protocol}_{}: ", direction.name));
+        let is_expected = |(fault, start): (&crate::result::Fault, &String)| {
+            fault.message.starts_with(start) && fault.message.ends_with(end)
+        };
+        part.faults.len() == 2 && part.faults.iter().zip(&starts).all(is_expected)
+    }
+
+    #[test]
+    fn what_a_link_drops_is_found_in_both_directions() {
+        let Some(part) = through("ip protocol udp numgen random mod 100 < 20 drop", true) else { return };
+        assert!(has_in_both_directions(&part, "udp", "datagrams were lost"), "{:?}", part.faults);
+        assert!(part.get("udp_sent_datagrams") > Some(0.0) && part.get("udp_received_bytes") > Some(0.0));
+    }
+
+    #[test]
+    fn what_a_link_changes_is_found_in_both_directions() {
+        // Far behind all headers; of the checksum nobody asks between these hosts.
+        let Some(part) = through("ip protocol tcp @th,8000,8 set 0x5a", false) else { return };
+        assert!(has_in_both_directions(&part, "tcp", "bytes arrived with wrong content"), "{:?}", part.faults);
+        let Some(part) = through("ip protocol udp @th,8000,8 set 0x5a", true) else { return };
+        assert!(has_in_both_directions(&part, "udp", "datagrams arrived with wrong content"), "{:?}", part.faults);
     }
 
     #[test]

@@ -147,11 +147,17 @@ impl Segment {
 
     /// Makes the switch drop frames that match a rule of nftables' bridge family.
     pub fn drop_frames(&self, rules: &[&str]) {
+        let dropping: Vec<_> = rules.iter().map(|rule| format!("{rule} drop")).collect();
+        self.filter_frames(&dropping);
+    }
+
+    /// Makes the switch treat frames by these rules of nftables' bridge family.
+    pub fn filter_frames<R: AsRef<str>>(&self, rules: &[R]) {
         let in_switch = format!("netns exec {} nft", self.switch.0);
         run("ip", &format!("{in_switch} add table bridge t"));
-        run("ip", &format!("{in_switch} add chain bridge t drops {{ type filter hook forward priority 0 ; }}"));
+        run("ip", &format!("{in_switch} add chain bridge t frames {{ type filter hook forward priority 0 ; }}"));
         for rule in rules {
-            run("ip", &format!("{in_switch} add rule bridge t drops {rule} drop"));
+            run("ip", &format!("{in_switch} add rule bridge t frames {}", rule.as_ref()));
         }
     }
 
