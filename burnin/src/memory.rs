@@ -31,6 +31,8 @@ pub(crate) const KIND: Kind = Kind { name: "memory", nice: 19, plan };
 const STEP: Duration = Duration::from_millis(200);
 /// Worked on between two looks at the clock.
 const CHUNK: usize = (8 << 20) / WORD_BYTES;
+/// Compared and then written while it is in a cache near the core: it comes from memory once, and goes back once.
+const PIECE: usize = (128 << 10) / WORD_BYTES;
 /// Of a share this much is enough to measure its speed: far more than any cache.
 const MEASURED: usize = (1 << 30) / WORD_BYTES;
 
@@ -187,25 +189,29 @@ impl<M: Memory> Tester<M> {
         let len = words.len();
         let count = CHUNK.min(len - self.done.min(len));
         let start = if pass.up { self.done } else { len - self.done - count };
-        let first = wide(start);
         let words = words.get_mut(start..start + count).unwrap_or_default();
-        if let Some(expected) = pass.expect {
-            let address = wide(words.as_ptr().addr());
-            let (part, pagemap) = (&mut self.part, self.pagemap.as_ref());
-            check(self.width, words, first, expected, &mut |place, found| {
-                let bits = found ^ expected.word(first + wide(place));
-                let message = format!("{}: {} bits differ, {bits:#018x}", pass.name, bits.count_ones());
-                if let Some(fault) = part.fault(message) {
-                    fault.bits = Some(format!("{bits:#018x}"));
-                    let address = address + wide(place * WORD_BYTES);
-                    fault.physical_address =
-                        pagemap.and_then(|map| physical(map, address)).map(|at| format!("{at:#x}"));
-                }
-            });
-            self.part.add("tested_bytes", number(wide(count * WORD_BYTES)));
+        let (part, pagemap) = (&mut self.part, self.pagemap.as_ref());
+        for (place, piece) in words.chunks_mut(PIECE).enumerate() {
+            let first = wide(start + place * PIECE);
+            if let Some(expected) = pass.expect {
+                let address = wide(piece.as_ptr().addr());
+                check(self.width, piece, first, expected, &mut |place, found| {
+                    let bits = found ^ expected.word(first + wide(place));
+                    let message = format!("{}: {} bits differ, {bits:#018x}", pass.name, bits.count_ones());
+                    if let Some(fault) = part.fault(message) {
+                        fault.bits = Some(format!("{bits:#018x}"));
+                        let address = address + wide(place * WORD_BYTES);
+                        fault.physical_address =
+                            pagemap.and_then(|map| physical(map, address)).map(|at| format!("{at:#x}"));
+                    }
+                });
+            }
+            if let Some(pattern) = pass.write {
+                fill(self.width, piece, first, pattern);
+            }
         }
-        if let Some(pattern) = pass.write {
-            fill(self.width, words, first, pattern);
+        if pass.expect.is_some() {
+            self.part.add("tested_bytes", number(wide(count * WORD_BYTES)));
         }
         self.done += count;
         if self.done >= len {
