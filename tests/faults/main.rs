@@ -1,5 +1,5 @@
 //! Whatever happens to the program, the power, the disk or the source in the middle of an installation: the disk afterwards is
-//! complete, or as it was, or has no partition table.
+//! complete, or as it was, or has no partition table. And burn-in finds a disk that fails.
 #![allow(clippy::unwrap_used)]
 
 mod medium;
@@ -183,6 +183,28 @@ fn write_errors_leave_no_table_and_name_the_place() {
             assert!(text.contains("wipe it before"), "{text}");
         }
     }
+}
+
+#[test]
+fn burn_in_finds_what_cannot_be_read() {
+    if skipped() {
+        return;
+    }
+    // The start of a page: the loop device reads its file in pages.
+    const LBA: u64 = 16 * MIB / 512 + 1000;
+    let storage = Storage::failing_reads_at(DISK_BYTES, LBA * 512);
+    let disk = storage.path().to_str().unwrap();
+    let output =
+        landfall().args(["burnin", "--only", "disk", "--for", "2s", "--json", "--disk", disk]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &found["verdict"]), (Some(3), &"faults".into()), "{found:#}");
+    let fault = &found["faults"][0];
+    assert_eq!((&fault["kind"], &fault["lba"]), (&"disk".into(), &LBA.into()), "{found:#}");
+    let message = format!("cannot be read, up to LBA {LBA}: Input/output error (os error 5)");
+    assert_eq!(fault["message"], message, "{found:#}");
+    let after = fault["found_after_seconds"].as_f64().unwrap();
+    assert!(after <= found["elapsed_seconds"].as_f64().unwrap(), "{found:#}");
+    println!("found after {after:.1} s: {message}");
 }
 
 #[test]

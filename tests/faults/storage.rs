@@ -35,8 +35,17 @@ impl Storage {
 
     /// Refuses writes to the sector of this byte. Holds `content` already.
     pub(crate) fn failing_writes_at(bytes: u64, byte: u64, content: &[u8]) -> Self {
+        Self::failing("write", bytes, byte, content)
+    }
+
+    /// Refuses reads of the sector of this byte.
+    pub(crate) fn failing_reads_at(bytes: u64, byte: u64) -> Self {
+        Self::failing("read", bytes, byte, &[])
+    }
+
+    fn failing(requests: &str, bytes: u64, byte: u64, content: &[u8]) -> Self {
         let top = format!(
-            "driver=blkdebug,node-name=top,image=disk,inject-error.0.event=none,inject-error.0.iotype=write,\
+            "driver=blkdebug,node-name=top,image=disk,inject-error.0.event=none,inject-error.0.iotype={requests},\
              inject-error.0.errno=5,inject-error.0.sector={}",
             byte / 512
         );
