@@ -151,6 +151,15 @@ pub(crate) fn functions(root: &Root) -> Vec<Function> {
     functions
 }
 
+/// The error counters of all functions that have some, by address. Asks no device.
+pub(crate) fn counted_errors(root: &Root) -> Vec<(String, Aer)> {
+    let counted = |address: String| {
+        let errors = aer(|name| root.attribute(format!("{DEVICES}/{address}/{name}")))?;
+        Some((address, errors))
+    };
+    root.list(DEVICES).into_iter().filter_map(counted).collect()
+}
+
 /// All functions are asked at once. One that is off would be woken by it.
 fn add_vpd(root: &Root, functions: &mut [Function]) {
     let dir = |function: &Function| {
@@ -335,6 +344,7 @@ mod tests {
         let aer = nic.aer.as_ref().unwrap();
         assert_eq!((aer.correctable, aer.nonfatal, aer.fatal), (Some(2), None, Some(0)));
         assert_eq!(aer.kinds, BTreeMap::from([("BadTLP".to_owned(), 2)]));
+        assert_eq!(counted_errors(&tree.root()), [(nic.address.clone(), aer.clone())]);
         assert_eq!(virtual_function.physical_function.as_deref(), Some("0000:17:00.0"));
         assert_eq!(virtual_function.numa_node, None);
     }

@@ -73,11 +73,10 @@ pub fn counted_errors(root: &Root) -> BTreeMap<String, u64> {
             add(format!("{name} uncorrected"), module.uncorrected_errors);
         }
     }
-    for function in pci::functions(root) {
-        let Some(aer) = function.aer else { continue };
-        add(format!("pcie {} correctable", function.address), aer.correctable);
-        add(format!("pcie {} nonfatal", function.address), aer.nonfatal);
-        add(format!("pcie {} fatal", function.address), aer.fatal);
+    for (address, errors) in pci::counted_errors(root) {
+        add(format!("pcie {address} correctable"), errors.correctable);
+        add(format!("pcie {address} nonfatal"), errors.nonfatal);
+        add(format!("pcie {address} fatal"), errors.fatal);
     }
     found
 }
