@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_a_link_changes_is_found_in_both_directions() {
-        // Far behind all headers; of the checksum nobody asks between these hosts.
+        // Behind all headers. Between these hosts the checksum is not looked at.
         let Some(part) = through("ip protocol tcp @th,2000,8 set 0x5a", false) else { return };
         assert!(has_in_both_directions(&part, "tcp", "bytes arrived with wrong content"), "{:?}", part.faults);
         let Some(part) = through("ip protocol udp @th,2000,8 set 0x5a", true) else { return };
