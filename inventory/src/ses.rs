@@ -24,7 +24,7 @@ const KINDS: [(u8, &str); 9] = [
     (0x18, "expander"),
 ];
 /// What elements of a kind say is wrong with them: kind, byte of their status, bit, words (SES-3 7.3).
-pub(crate) const PROBLEMS: [(&str, usize, u8, &str); 28] = [
+pub(crate) const PROBLEMS: [(&str, usize, u8, &str); 29] = [
     ("power supply", 3, 6, "failed"),
     ("power supply", 3, 3, "too hot"),
     ("power supply", 3, 2, "warm"),
@@ -53,6 +53,7 @@ pub(crate) const PROBLEMS: [(&str, usize, u8, &str); 28] = [
     ("current", 1, 6, "failed"),
     ("current", 1, 1, CRITICALLY_HIGH),
     ("current", 1, 3, HIGH),
+    ("expander", 1, 6, "failed"),
 ];
 const CRITICALLY_HIGH: &str = "critically high";
 const HIGH: &str = "high";
