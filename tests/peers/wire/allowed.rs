@@ -75,6 +75,7 @@ const VOLATILE: &[Row] = &[
 const OURS: &[Row] = &[
     Row("*", "request header user-agent", "names the program"),
     Row("*", "request header accept-encoding", "ours takes no packed answers"),
+    Row("poll", "request header landfall-steps", "extensions that our agent carries out; a service overlooks it"),
     Row("logs requested", "request header x-request-id", "the real installer sends none here"),
     Row("GET cluster*", "query exclude-hosts", "the real one says false where ours says nothing"),
     Row(
