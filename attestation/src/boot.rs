@@ -1,9 +1,6 @@
 //! Comparison of a boot with a good one, by what was measured.
 
-use crate::{
-    Facts, Pcr,
-    event_log::{Event, measured},
-};
+use crate::{Event, Facts, Pcr};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -22,7 +19,8 @@ pub struct Boot {
 
 impl From<&Facts> for Boot {
     fn from(facts: &Facts) -> Self {
-        Self { pcrs: facts.pcrs.clone(), events: facts.events.clone() }
+        let measured = facts.events.iter().filter(|event| event.is_measured());
+        Self { pcrs: facts.pcrs.clone(), events: measured.cloned().collect() }
     }
 }
 
@@ -46,11 +44,15 @@ fn holds(index: u8) -> &'static str {
         3 => "settings of cards",
         4 => "boot loader and kernel",
         7 => "secure boot",
-        8 => "commands and kernel arguments",
-        9 => "files that GRUB read",
+        8 => "commands and arguments of GRUB",
+        9 => "files, and arguments of the kernel",
         14 => "keys of shim",
         _ => "other",
     }
+}
+
+fn measured(boot: &Boot, pcr: u8) -> impl Iterator<Item = &Event> {
+    boot.events.iter().filter(move |event| event.pcr == pcr)
 }
 
 fn changes(good: &Boot, seen: &Boot, pcr: u8) -> String {
@@ -59,11 +61,11 @@ fn changes(good: &Boot, seen: &Boot, pcr: u8) -> String {
         return format!("another value; {which} to say why");
     }
     let mut count: HashMap<_, i64> = HashMap::new();
-    for event in measured(&good.events, pcr) {
+    for event in measured(good, pcr) {
         *count.entry(event.sha256).or_default() += 1;
     }
     let mut new = Vec::new();
-    for event in measured(&seen.events, pcr) {
+    for event in measured(seen, pcr) {
         let left = count.entry(event.sha256).or_default();
         *left -= 1;
         if *left < 0 {
@@ -71,7 +73,7 @@ fn changes(good: &Boot, seen: &Boot, pcr: u8) -> String {
         }
     }
     let mut missing = Vec::new();
-    for event in measured(&good.events, pcr) {
+    for event in measured(good, pcr) {
         let left = count.entry(event.sha256).or_default();
         if *left > 0 {
             *left -= 1;

@@ -47,7 +47,8 @@ pub struct Event {
 }
 
 impl Event {
-    fn is_measured(&self) -> bool {
+    /// Whether a register was extended by it: the TPM's start is in the log, too.
+    pub(crate) fn is_measured(&self) -> bool {
         self.locality.is_none()
     }
 }
@@ -62,7 +63,7 @@ pub(crate) fn parse(log: &[u8]) -> Result<Vec<Event>, Fault> {
     }
     let mut reader = Reader(log);
     let banks = banks(&mut reader)?;
-    if !banks.iter().any(|bank| *bank == (SHA256, 32)) {
+    if !banks.contains(&(SHA256, 32)) {
         return Err(Fault::NoBank);
     }
     let mut events = Vec::new();
@@ -153,9 +154,4 @@ pub(crate) fn replay(events: &[Event]) -> BTreeMap<u8, Digest> {
         }
     }
     registers
-}
-
-/// What was measured into a register.
-pub(crate) fn measured(events: &[Event], pcr: u8) -> impl Iterator<Item = &Event> {
-    events.iter().filter(move |event| event.pcr == pcr && event.is_measured())
 }

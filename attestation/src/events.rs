@@ -5,6 +5,7 @@ use kernel::bytes::{Reader, le64};
 
 const SEPARATOR: u32 = 4;
 const ACTION: u32 = 5;
+const TAG: u32 = 6;
 const CRTM_VERSION: u32 = 8;
 const IPL: u32 = 0xd;
 const VARIABLES: [u32; 4] = [0x8000_0001, 0x8000_0002, 0x8000_000c, 0x8000_00e0];
@@ -18,7 +19,7 @@ const KINDS: [(u32, &str); 34] = [
     (3, "EV_NO_ACTION"),
     (SEPARATOR, "EV_SEPARATOR"),
     (ACTION, "EV_ACTION"),
-    (6, "EV_EVENT_TAG"),
+    (TAG, "EV_EVENT_TAG"),
     (7, "EV_S_CRTM_CONTENTS"),
     (CRTM_VERSION, "EV_S_CRTM_VERSION"),
     (9, "EV_CPU_MICROCODE"),
@@ -77,6 +78,8 @@ pub(crate) fn describe(kind: u32, data: &[u8], digest: &Digest) -> String {
                 || sha256(&[text.as_bytes(), &[0]].concat()) == *digest;
             claimed(&text, is_covered)
         }
+        // Number and length, then what Linux calls it: the digest is that of the kernel's arguments, or of the initrd.
+        TAG => claimed(&text(data.get(8..).unwrap_or_default()), false),
         kind if VARIABLES.contains(&kind) => match variable(data) {
             Some((name, len)) => format!("EFI variable {}", claimed(&format!("{name}, {len} bytes"), is_covered)),
             None => "an EFI variable".to_owned(),
@@ -142,7 +145,6 @@ fn image_path(data: &[u8]) -> Option<String> {
     (!path.is_empty()).then_some(path)
 }
 
-#[cfg(fuzzing)]
 pub(crate) fn fuzz(bytes: &[u8]) {
     for (kind, _) in KINDS {
         let _ = describe(kind, bytes, &Digest([0; 32]));
@@ -172,6 +174,8 @@ mod tests {
         let path = [&[4, 4, 4 + 28, 0][..], &wide("\\EFI\\a.efi\0\0")[..22], &[0; 6], &[0x7f, 0xff, 4, 0]].concat();
         let image = [&[0; 24][..], &u64::try_from(path.len()).unwrap().to_le_bytes(), &path].concat();
         assert_eq!(of(IMAGES[0], &image), "program '\\EFI\\a.efi' (says the log)");
+        let tag = [&[1, 0, 0, 0, 4, 0, 0, 0][..], b"Linux initrd\0"].concat();
+        assert_eq!(of(TAG, &tag), "'Linux initrd' (says the log)");
         assert_eq!(kind(0x8000_0003), "EV_EFI_BOOT_SERVICES_APPLICATION");
         assert_eq!(kind(0x77), "0x77");
     }

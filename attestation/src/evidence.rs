@@ -109,7 +109,7 @@ pub enum Fault {
     Endorsement(public::Fault),
     #[error("the attestation key: {0}")]
     Key(public::Fault),
-    #[error("the attestation key can sign what is no quote: it is not {0}")]
+    #[error("the attestation key can sign anything, not only what the TPM says: it is not {0}")]
     Unrestricted(&'static str),
     #[error("the quote: {0}")]
     Quote(#[from] quote::Fault),

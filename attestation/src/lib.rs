@@ -12,13 +12,15 @@ mod events;
 mod evidence;
 mod public;
 mod quote;
+#[cfg(test)]
+mod tests;
 
 pub use event_log::Event;
 pub use evidence::{Bytes, Digest, Evidence, Facts, Fault, MAX_LOG_BYTES, Pcr, QUOTED};
 pub use public::{Fault as KeyFault, Public};
 
 /// Reads the bytes as everything that a host sends.
-#[cfg(fuzzing)]
+#[doc(hidden)]
 pub fn fuzz(bytes: &[u8]) {
     if let Ok(key) = Public::parse(bytes) {
         let _ = (key.missing_of_a_signer(), key.missing_of_an_endorsement_key(), key.name());
