@@ -192,6 +192,7 @@ commands! {
         "netcheck" Netcheck(netcheck::cli::Netcheck) Prints Machine;
         "disk" Disk(installer::disk_cli::Disk) Acts Machine;
         "burnin" Burnin(burnin::cli::Burnin) Acts Machine;
+        "attest" Attest(inventory::attest::cli::Attest) Prints Machine;
         "logs" Logs(logs::cli::Logs) Acts Machine;
         "capture" Capture(inventory::capture::cli::Capture) Acts Machine;
         "inventory" Inventory(inventory::cli::Inventory) Prints Machine;

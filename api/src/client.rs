@@ -8,7 +8,7 @@ mod infra_envs;
 mod upload;
 
 use crate::clock::Offset;
-use crate::endpoint::{AnswerSize, GET_NEXT_STEPS, Target};
+use crate::endpoint::{AnswerSize, GET_NEXT_STEPS, Target, base};
 use crate::media::Media;
 use crate::{EXTENSIONS_HEADER, RetryPolicy, Secret, StepType, backoff, read_body};
 use crate::{
@@ -201,7 +201,7 @@ impl Client {
         let endpoint = target.endpoint();
         let request = Request::builder()
             .method(endpoint.method.clone())
-            .uri(format!("{}{API_PATH}{}", self.base, target.path()))
+            .uri(format!("{}{}{}", self.base, base(endpoint), target.path()))
             .header("Accept", endpoint.produces.media().as_str())
             .header("X-Request-Id", &self.request_id);
         let request = match self.user {

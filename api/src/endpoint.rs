@@ -12,7 +12,7 @@ pub struct Endpoint {
     pub operation: &'static str,
     /// Request method.
     pub method: Method,
-    /// Path below [`crate::API_PATH`], with `{names}` for parameters.
+    /// Path below [`crate::API_PATH`], with `{names}` for parameters; of an endpoint that is Landfall's own, the whole path.
     pub path: &'static str,
     /// Names of the query parameters that the client may send.
     pub query: &'static [&'static str],
@@ -108,7 +108,7 @@ impl Target {
         self.endpoint
     }
 
-    /// Path and query, below [`crate::API_PATH`].
+    /// Path and query, as [`Endpoint::path`] has it.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -127,7 +127,7 @@ fn escape(text: &str, to: &mut String) {
 }
 
 macro_rules! endpoints {
-    ($($name:ident = $operation:literal $method:ident $path:literal [$($query:literal)*] $consumes:expr => $success:literal $produces:ident $size:ident;)*) => {
+    ($all:ident: $($name:ident = $operation:literal $method:ident $path:literal [$($query:literal)*] $consumes:expr => $success:literal $produces:ident $size:ident;)*) => {
         $(
             #[doc = concat!("`", $operation, "`.")]
             pub static $name: Endpoint = Endpoint {
@@ -141,7 +141,7 @@ macro_rules! endpoints {
                 size: AnswerSize::$size,
             };
         )*
-        pub static ALL: &[&Endpoint] = &[$(&$name),*];
+        pub static $all: &[&Endpoint] = &[$(&$name),*];
     };
 }
 
@@ -150,6 +150,7 @@ const FORM: Option<Media> = Some(Media::Multipart);
 const NONE: Option<Media> = None;
 
 endpoints! {
+    ALL:
     REGISTER_CLUSTER = "v2RegisterCluster" POST "/v2/clusters" [] JSON => 201 Json Document;
     IMPORT_CLUSTER = "v2ImportCluster" POST "/v2/clusters/import" [] JSON => 201 Json Document;
     LIST_CLUSTERS = "v2ListClusters" GET "/v2/clusters" [] NONE => 200 Json Document;
@@ -195,6 +196,24 @@ endpoints! {
     DOWNLOAD_HOST_IGNITION = "v2DownloadHostIgnition" GET "/v2/infra-env/{infra_env_id}/hosts/{host_id}/downloads/ignition" [] NONE => 200 File File;
     TRIGGER_EVENT = "v2TriggerEvent" POST "/v2/events" [] JSON => 201 Nothing Message;
     LIST_EVENTS = "v2ListEvents" GET "/v2/events" ["cluster_id" "host_id" "infra_env_id" "limit" "order" "severities"] NONE => 200 Json Document;
+}
+
+// Those of `landfall serve` that the published API does not have.
+endpoints! {
+    OWN:
+    RECORD_GOOD_BOOT = "RecordGoodBoot" POST "/landfall/hosts/{infra_env_id}/{host_id}/good-boot" [] NONE => 200 Json Document;
+    CLEAR_GOOD_BOOTS = "ClearGoodBoots" DELETE "/landfall/hosts/{infra_env_id}/{host_id}/good-boot" [] NONE => 204 Nothing Message;
+    LIST_CERTIFICATIONS = "ListCertifications" GET "/landfall/certify/runs" [] NONE => 200 Json Document;
+    CREATE_CERTIFICATION = "CreateCertification" POST "/landfall/certify/runs" ["infra_env_id"] JSON => 201 Json Document;
+    GET_CERTIFICATION = "GetCertification" GET "/landfall/certify/runs/{run}" [] NONE => 200 Json Document;
+    CANCEL_CERTIFICATION = "CancelCertification" POST "/landfall/certify/runs/{run}/actions/cancel" [] NONE => 200 Json Document;
+    GET_CERTIFICATION_FILE = "GetCertificationFile" GET "/landfall/certify/runs/{run}/files/{serial}/{file}" [] NONE => 200 File File;
+    GET_MACHINE_HISTORY = "GetMachineHistory" GET "/landfall/certify/serials/{serial}" [] NONE => 200 Json Document;
+}
+
+/// What stands before the path of an endpoint.
+pub(crate) fn base(endpoint: &Endpoint) -> &'static str {
+    if endpoint.path.starts_with("/landfall/") { "" } else { crate::API_PATH }
 }
 
 #[cfg(test)]

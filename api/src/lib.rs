@@ -3,6 +3,7 @@
 //! Field names, which fields are omitted if zero, and JSON inside strings are the service's; see the published API description.
 //! Types here are plain data: decisions are in the crate that makes them.
 
+pub mod attest;
 mod body;
 pub mod certify;
 mod cidr;

@@ -3,6 +3,7 @@
 
 use crate::{
     ConnectivityCheckHost, ConnectivityReport, HostId, InstallRequest, LogsGatherRequest, Mac,
+    attest::{AttestReply, AttestRequest},
     certify::{CertifyReply, CertifyRequest},
     is_zero,
     json::null_is_default,
@@ -117,6 +118,7 @@ step_types! {
     }
     extensions {
         Certify "certify": CertifyRequest => CertifyReply;
+        Attest "attest": AttestRequest => AttestReply;
     }
 }
 

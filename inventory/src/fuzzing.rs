@@ -1,6 +1,6 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, bmc, disks, megaraid, nvme, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
+use crate::{ata, attest, bmc, disks, megaraid, nvme, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -18,6 +18,7 @@ pub fn fuzz_ipmi(replies: &[u8]) {
 /// Reads the bytes as all that a TPM tells, its certificates among it.
 pub fn fuzz_tpm(reply: &[u8]) {
     tpm::fuzz(reply);
+    attest::fuzz(reply);
 }
 
 /// Reads the bytes as all that an NVMe controller tells.

@@ -10,6 +10,7 @@ mod archive;
 mod arm;
 mod ask;
 mod ata;
+pub mod attest;
 mod bmc;
 mod boot;
 pub mod capture;

@@ -13,5 +13,6 @@ pub mod process;
 pub mod registry;
 pub mod skip;
 pub mod tls;
+pub mod tpm;
 pub mod tree;
 pub mod wire;

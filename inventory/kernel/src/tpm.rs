@@ -5,22 +5,29 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::AsFd,
+    time::Duration,
 };
 
 /// The kernel's own limit of a command and a reply.
 const MAX_BYTES: usize = 4096;
 /// Tag, length, code.
 const HEADER_BYTES: usize = 10;
-/// How long a TPM may take; reading takes tens of milliseconds.
-const LIMIT_MS: u16 = 10_000;
+/// How long a TPM may take to tell something; that takes tens of milliseconds.
+pub const READS: Duration = Duration::from_secs(10);
+/// How long it may take to make a key: some take a minute for one of RSA.
+pub const MAKES_KEYS: Duration = Duration::from_secs(180);
 
 /// A TPM's device. It gives nothing to a read that comes before the reply.
 #[derive(Debug)]
-pub struct Device(pub File);
+pub struct Device {
+    pub file: File,
+    /// Of each reply.
+    pub limit: Duration,
+}
 
 impl Write for Device {
     fn write(&mut self, command: &[u8]) -> io::Result<usize> {
-        self.0.write(command)
+        self.file.write(command)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -30,11 +37,11 @@ impl Write for Device {
 
 impl Read for Device {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut polled, PollTimeout::from(LIMIT_MS))? == 0 {
+        let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut polled, PollTimeout::try_from(self.limit).unwrap_or(PollTimeout::MAX))? == 0 {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply from the TPM"));
         }
-        self.0.read(bytes)
+        self.file.read(bytes)
     }
 }
 

@@ -7,13 +7,14 @@ use super::{
     question::place_behind,
     table, tpm,
 };
-use kernel::tpm::{Device, exchange};
+use kernel::tpm::{Device, READS, exchange};
 use nix::fcntl::OFlag;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read},
     mem::ManuallyDrop,
     os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    time::Duration,
 };
 
 /// Where drivers put the first management controller's node.
@@ -45,15 +46,15 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::PartData { device } => with_controller(|send| controller::part(send, *device)),
         Question::Events { count } => with_controller(|send| controller::events(send, *count)),
         Question::TpmCapability { tpm: name, capability, property } => {
-            let mut device = open_tpm(name)?;
+            let mut device = open_tpm(name, READS)?;
             tpm::capability(&mut |command| exchange(&mut device, command), *capability, *property)
         }
         Question::TpmNv { tpm: name, index } => {
-            let mut device = open_tpm(name)?;
+            let mut device = open_tpm(name, READS)?;
             tpm::nv(&mut |command| exchange(&mut device, command), *index)
         }
         Question::TpmPublic { tpm: name, handle } => {
-            let mut device = open_tpm(name)?;
+            let mut device = open_tpm(name, READS)?;
             tpm::public(&mut |command| exchange(&mut device, command), *handle)
         }
         Question::Driver { interface } => kernel::ethtool::driver(interface),
@@ -131,7 +132,7 @@ pub(super) fn open_ipmi() -> io::Result<File> {
 }
 
 /// Through the kernel's resource manager, so that no program waits for another; old kernels have only the TPM itself.
-fn open_tpm(name: &str) -> io::Result<Device> {
+pub(crate) fn open_tpm(name: &str, limit: Duration) -> io::Result<Device> {
     let number = name.strip_prefix("tpm").filter(|number| number.parse::<u16>().is_ok());
     let number = number.ok_or_else(|| not("a TPM's name"))?;
     let managed = open(&format!("/dev/tpmrm{number}"), true);
@@ -139,7 +140,11 @@ fn open_tpm(name: &str) -> io::Result<Device> {
         io::ErrorKind::NotFound => open(&format!("/dev/tpm{number}"), true),
         _ => Err(error),
     })?;
-    if file.metadata()?.file_type().is_char_device() { Ok(Device(file)) } else { Err(not("a character device")) }
+    if file.metadata()?.file_type().is_char_device() {
+        Ok(Device { file, limit })
+    } else {
+        Err(not("a character device"))
+    }
 }
 
 fn with_controller(work: impl FnOnce(controller::Send<'_>) -> io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {

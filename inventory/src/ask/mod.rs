@@ -16,7 +16,9 @@ mod swtpm;
 mod table;
 mod tpm;
 
+pub(crate) use devices::open_tpm;
 pub(crate) use patience::Patience;
 pub use power::{PowerError, PowerSwitch};
 pub(crate) use question::{MegaRaid, Question, SmartArray, SmartLog, drive_behind};
 pub(crate) use table::{Table, messages};
+pub(crate) use tpm::nv as certificate_at;

@@ -6,77 +6,16 @@ use crate::{
     tpm::{details, wire},
 };
 use kernel::{bytes::be32, tpm::exchange};
-use std::{
-    fs,
-    os::unix::net::UnixStream,
-    path::Path,
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
-};
-
-/// Ends with it.
-struct Emulator(Child);
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// What a program prints; it must succeed.
-fn shown(program: &str, arguments: &[&str]) -> String {
-    let done = Command::new(program).args(arguments).output().unwrap();
-    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
-}
-
-/// Makes the TPM as a maker does, with certificates of its endorsement keys.
-fn make(dir: &Path) {
-    let path = |name: &str| format!("{}/{name}", dir.display());
-    fs::create_dir(path("ca")).unwrap();
-    fs::create_dir(path("state")).unwrap();
-    let authority = format!(
-        "statedir = {0}\nsigningkey = {0}/key.pem\nissuercert = {0}/certificate.pem\ncertserial = {0}/serial\n",
-        path("ca")
-    );
-    fs::write(path("ca.conf"), authority).unwrap();
-    fs::write(path("ca.options"), "--platform-manufacturer Acme\n--platform-version 1\n--platform-model M\n").unwrap();
-    let tool = shown("sh", &["-c", "command -v swtpm_localca"]);
-    let setup = format!(
-        "create_certs_tool={}\ncreate_certs_tool_config={}\ncreate_certs_tool_options={}\n",
-        tool.trim(),
-        path("ca.conf"),
-        path("ca.options")
-    );
-    fs::write(path("setup.conf"), setup).unwrap();
-    let (state, setup) = (path("state"), path("setup.conf"));
-    shown("swtpm_setup", &["--tpm2", "--tpmstate", &state, "--create-ek-cert", "--config", &setup]);
-}
+use std::fs;
+use testkit::tpm::{Tpm, shown};
 
 #[test]
 fn an_emulated_tpm_is_what_other_tools_read() {
-    let exists = |tool: &str| Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let tools = ["swtpm", "swtpm_setup", "swtpm_localca", "tpm2_getcap", "openssl"];
-    if !testkit::skip::unless("swtpm, tpm2-tools and openssl", tools.iter().all(|tool| exists(tool).is_ok())) {
+    if !testkit::tpm::has(&["swtpm", "swtpm_setup", "swtpm_localca", "tpm2_getcap", "openssl"]) {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    make(dir.path());
-    let path = |name: &str| format!("{}/{name}", dir.path().display());
-    let (state, server) = (format!("dir={}", path("state")), format!("type=unixio,path={}", path("tpm")));
-    let control = format!("type=unixio,path={}", path("tpm.ctrl"));
-    let arguments = ["socket", "--tpm2", "--tpmstate", &state, "--server", &server, "--ctrl", &control];
-    let emulator = Command::new("swtpm").args(arguments).args(["--flags", "not-need-init,startup-clear"]).spawn();
-    let _emulator = Emulator(emulator.unwrap());
-    let connect = || UnixStream::connect(path("tpm"));
-    let mut device = (0..100)
-        .find_map(|_| {
-            thread::sleep(Duration::from_millis(50));
-            connect().ok()
-        })
-        .unwrap();
+    let emulator = Tpm::with_certificates();
+    let mut device = emulator.connect();
 
     let tree = Tree::new(&[]);
     let mut ask = |question: Question| {
@@ -112,7 +51,7 @@ fn an_emulated_tpm_is_what_other_tools_read() {
     drop(device);
 
     let found = details(&tree.root(), "tpm0").unwrap();
-    let printed = shown("tpm2_getcap", &["-T", &format!("swtpm:path={}", path("tpm")), "properties-fixed"]);
+    let printed = emulator.ask("tpm2_getcap", &["properties-fixed"]);
     let raw = |name: &str| {
         let after = printed.split(&format!("TPM2_PT_{name}:")).nth(1).unwrap_or_else(|| panic!("{name}: {printed}"));
         let digits = after.split("raw: ").nth(1).unwrap().lines().next().unwrap().trim();

@@ -10,7 +10,7 @@ const STEP: u16 = 512;
 const MAX_BYTES: u16 = 16 << 10;
 
 /// Sends a command and gives its reply.
-pub(super) type Exchange<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>;
+pub(crate) type Exchange<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<Vec<u8>>;
 
 /// A group of capabilities, from a property on: the group's number, a count, and the items.
 pub(super) fn capability(exchange: Exchange<'_>, capability: u32, property: u32) -> io::Result<Vec<u8>> {
@@ -18,7 +18,7 @@ pub(super) fn capability(exchange: Exchange<'_>, capability: u32, property: u32)
 }
 
 /// The contents of an index of the non-volatile memory.
-pub(super) fn nv(exchange: Exchange<'_>, index: u32) -> io::Result<Vec<u8>> {
+pub(crate) fn nv(exchange: Exchange<'_>, index: u32) -> io::Result<Vec<u8>> {
     let public = run(exchange, Command::NvReadPublic { index })?;
     let len = nv_len(&public).ok_or_else(|| refused("an index without a length"))?.min(MAX_BYTES);
     let mut contents = Vec::new();

@@ -1,4 +1,4 @@
-//! What a TPM 2.0 says of itself, and its endorsement certificates. It is only read ([`wire`]); a TPM 1.2 is not asked.
+//! What a TPM 2.0 says of itself, and its endorsement certificates. Here it is only read ([`wire`]); a TPM 1.2 is not asked.
 
 mod certificate;
 pub(crate) mod wire;

@@ -1,6 +1,6 @@
 //! Commands to a TPM 2.0 and what its replies hold (TCG TPM 2.0 Library, parts 2 and 3). Pure; replies are hostile.
 //!
-//! The commands here only read: no other is sent.
+//! The commands here only read. Those of [`crate::attest`] make keys, too, and only `landfall attest` sends them.
 
 use kernel::bytes::{Reader, be32};
 
