@@ -147,6 +147,8 @@ const STEPS: &[(&str, &[&[&str]])] = &[
             "ioctl SIOCETHTOOL",
         ]],
     ),
+    // Of what is tried here, nothing.
+    ("attest", &[&[]]),
     ("connectivity-check", &[PROBES]),
     ("dhcp-lease-allocate", &[PROBES]),
     ("free-network-addresses", &[PROBES]),

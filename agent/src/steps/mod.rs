@@ -3,6 +3,7 @@
 //! runs here.
 
 mod api_vip_connectivity_check;
+mod attest;
 mod certify;
 mod connectivity_check;
 mod container_image_availability;
@@ -39,8 +40,9 @@ use crate::{
 };
 use api::{HostId, Step, StepType};
 
-static KINDS: [&Kind; 18] = [
+static KINDS: [&Kind; 19] = [
     &api_vip_connectivity_check::KIND,
+    &attest::KIND,
     &certify::KIND,
     &connectivity_check::KIND,
     &container_image_availability::KIND,
