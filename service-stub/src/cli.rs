@@ -8,6 +8,7 @@ mod network;
 mod states;
 
 use crate::addresses::{base_url, host_part, is_loopback, who_may};
+use crate::attest::Attest;
 use crate::auth::{self, Auth};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
@@ -202,6 +203,7 @@ impl Serve {
             Some(path) => Requirements::read(path)?,
             None => Requirements::default(),
         };
+        let attest = Attest { policy: self.hosts.attest, roots: self.hosts.attest_roots()? };
         let cluster_files = self.clusters.cluster_files.as_deref().map(GivenFiles::open).transpose()?;
         let (isos, listed) = IsoArgument::split(self.isos);
         let mut catalogue = self.releases.read()?;
@@ -309,6 +311,7 @@ impl Serve {
                 manifests: self.clusters.manifests.on_this_machine(rendezvous.is_some()),
                 image_args: self.image_args,
                 registry,
+                attest,
                 auth,
                 ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
                 await_controller: self.clusters.await_controller,

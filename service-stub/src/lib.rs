@@ -28,6 +28,7 @@
 //! installs a rack from within, and [`up`] does all of it with one command.
 
 mod addresses;
+pub mod attest;
 pub mod auth;
 mod boot_media;
 pub mod check;

@@ -4,6 +4,7 @@ mod texts;
 
 pub(crate) use texts::HostTexts;
 
+use crate::attest::Attestation;
 use crate::check::{connectivity, domains::Domains, reach::Reach};
 use crate::course::{Course, DhcpVips};
 use crate::rules::networks::Family;
@@ -12,6 +13,7 @@ use api::{
     Cluster, ClusterId, ConnectivityReport, FencingCredentials, Host, HostId, HostRole, InfraEnv, InfraEnvId,
     Inventory, Secret, Timestamp,
 };
+use attestation::boot::Boot;
 use kernel::order;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,6 +61,9 @@ pub struct HostRecord {
     /// How the other of two control-plane nodes powers it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fencing: Option<FencingCredentials>,
+    /// What its TPM proved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attestation: Option<Attestation>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
 }
@@ -92,6 +97,7 @@ impl HostRecord {
             ignition_endpoint_token,
             ignition_endpoint_headers,
             fencing,
+            attestation,
             facts: _,
         } = self;
         *state == other.state
@@ -101,6 +107,7 @@ impl HostRecord {
             && *ignition_endpoint_token == other.ignition_endpoint_token
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
             && *fencing == other.fencing
+            && *attestation == other.attestation
     }
 
     /// Size of the host's stored reports, bytes.
@@ -131,6 +138,7 @@ impl HostRecord {
             ignition_endpoint_token: Secret::default(),
             ignition_endpoint_headers: Vec::new(),
             fencing: None,
+            attestation: None,
             facts: OnceLock::new(),
         }
     }
@@ -380,6 +388,9 @@ pub struct InfraEnvRecord {
     /// How many times that key was regenerated. Agents with a token of another generation are refused.
     #[serde(default)]
     pub key_generation: u64,
+    /// What its hosts may boot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) good_boots: Vec<Boot>,
 }
 
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.

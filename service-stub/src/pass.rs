@@ -132,6 +132,7 @@ fn settle_host(
             infra_env: infra_env.as_deref(),
             shared,
             requirements: rules.requirements,
+            attest: rules.attest,
             now: change.now,
             started: rules.started,
         };

@@ -1,5 +1,6 @@
 //! Routes, and the layers around them.
 
+use crate::attest::handlers as attest;
 use crate::auth::{self, Access, Credential as C};
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
 use crate::handlers::{Handler, catalogues, counts, downloads};
@@ -52,6 +53,10 @@ const ROUTES: &[Route] = &[
     description("/swagger.json", || plain(openapi::show_swagger)),
     route("/landfall/rendezvous", Access::Open, || plain(rendezvous::tell)),
     route("/landfall/os-images", Access::One(&[C::User, C::Watcher]), || plain(catalogues::os_images)),
+    route("/landfall/hosts/{infra_env_id}/{host_id}/good-boot", Access::One(USER), || {
+        limited(MethodFilter::POST, attest::record, DEFAULT_BODY_BYTES)
+            .merge(limited(MethodFilter::DELETE, attest::clear, DEFAULT_BODY_BYTES))
+    }),
     route("/landfall/config/{role}", Access::One(AGENT), || plain(downloads::role_config)),
     route("/health", Access::Open, || plain(health)),
     route("/ready", Access::Open, || get(ready)),

@@ -3,6 +3,7 @@
 pub use crate::generated_manifests::options::ManifestOptions;
 pub use crate::settings::Settings;
 
+use crate::attest::Challenges;
 use crate::http::{Refusal, limits::Gates, rate::Rates};
 use crate::instructions::outstanding::Outstanding;
 use crate::iso_store::IsoStore;
@@ -44,6 +45,8 @@ pub struct Service {
     pub(crate) unsettled: Unsettled,
     /// Steps that run on hosts.
     pub outstanding: Outstanding,
+    /// What hosts are asked to prove.
+    pub(crate) challenges: Challenges,
     /// Deleted clusters.
     pub(crate) unregistered: Unregistered,
     /// Images named by release images.
@@ -83,6 +86,7 @@ impl Service {
             started,
             unsettled: Unsettled::default(),
             outstanding: Outstanding::default(),
+            challenges: Challenges::default(),
             unregistered: Unregistered::default(),
             payloads: Payloads::default(),
             preparations: Preparations::default(),
@@ -125,6 +129,7 @@ impl Service {
             requirements: &settings.requirements,
             steps: &settings.steps,
             disabled_validations: &settings.disabled_validations,
+            attest: settings.attest.policy,
             with_control_plane,
             single_node_dnsmasq: settings.manifests.single_node_dnsmasq,
             await_controller: settings.await_controller,

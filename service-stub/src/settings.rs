@@ -1,5 +1,6 @@
 //! The service's settings.
 
+use crate::attest::Attest;
 use crate::auth::Auth;
 use crate::check::requirements::Requirements;
 use crate::cluster_files::given::GivenFiles;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub image_args: ImageArgs,
     /// How to read release images, which name the other images; `None` without a control plane.
     pub registry: Option<Arc<netcheck::image::ImageOptions>>,
+    /// What hosts must prove of their boot.
+    pub attest: Attest,
     /// How callers are authenticated.
     pub auth: Auth,
     /// CA certificates with which hosts verify ours, PEM; `None` if they trust its CA already, or without TLS.

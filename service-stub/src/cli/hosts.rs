@@ -1,6 +1,9 @@
 //! Options of `landfall serve` about hosts.
 
-use std::path::PathBuf;
+use crate::attest::Policy;
+use anyhow::Context;
+use attestation::endorsement::Roots;
+use std::{path::PathBuf, sync::Arc};
 
 /// What hosts get, and what is asked of them.
 #[derive(clap::Args, Debug)]
@@ -24,6 +27,17 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(super) poll_interval: u64,
 
+    /// Have the TPM of each host prove what it booted, and do this where it proves no recorded boot: off, note, warn, refuse
+    ///
+    /// note shows it, warn fails a validation that blocks nothing, refuse keeps the host from being installed. Record a good boot with
+    /// `landfall host attest HOST --record`. Needs Landfall's agent and a TPM 2.0.
+    #[arg(long, value_name = "POLICY", default_value = "off", hide_possible_values = true)]
+    pub(super) attest: Policy,
+
+    /// File with certificates (PEM) of the authorities that must have signed the endorsement certificates of TPMs. Default: none is needed
+    #[arg(long, value_name = "FILE")]
+    pub(super) attest_roots: Option<PathBuf>,
+
     /// Hardware requirements, a JSON list by version: [{"version":"default","master":{"cpu_cores":4,"ram_mib":16384,
     /// "disk_size_gb":100},"worker":{…}}]. Omitted values stay at their defaults
     #[arg(long, value_name = "FILE")]
@@ -33,4 +47,14 @@ pub(crate) struct HostArgs {
     /// disabled and block nothing. A cluster's own list (PUT …/ignored-validations) takes precedence
     #[arg(long, alias = "ignore-validations", value_name = "NAME,…", value_delimiter = ',')]
     pub(super) disable_validations: Vec<String>,
+}
+
+impl HostArgs {
+    /// Authorities of TPM makers, if some are named.
+    pub(super) fn attest_roots(&self) -> anyhow::Result<Option<Arc<Roots>>> {
+        let Some(path) = &self.attest_roots else { return Ok(None) };
+        let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let roots = Roots::parse(&pem).with_context(|| format!("{} has no authorities of TPMs", path.display()))?;
+        Ok(Some(Arc::new(roots)))
+    }
 }

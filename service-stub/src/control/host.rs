@@ -11,8 +11,8 @@ use super::{
 use crate::text::{at, plain};
 use anyhow::Context;
 use api::endpoint::{
-    BIND_HOST, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, INSTALL_HOST, UNBIND_HOST, UPDATE_HOST, UPDATE_HOST_IGNITION,
-    UPDATE_INSTALLER_ARGS,
+    BIND_HOST, CLEAR_GOOD_BOOTS, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, INSTALL_HOST, RECORD_GOOD_BOOT, UNBIND_HOST,
+    UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INSTALLER_ARGS,
 };
 use kernel::order;
 use serde_json::{Map, Value, json};
@@ -132,6 +132,19 @@ enum Command {
         #[arg(last = true, value_name = "ARG")]
         args: Vec<String>,
     },
+    /// Record what a host booted as good, for all hosts of its infra-env
+    ///
+    /// The host's TPM must have proven it: `landfall serve --attest`. Without an option, shows what is said of its boot.
+    Attest {
+        /// Name or id
+        host: String,
+        /// What it booted is good
+        #[arg(long)]
+        record: bool,
+        /// Forget all good boots of its infra-env
+        #[arg(long, conflicts_with = "record")]
+        clear: bool,
+    },
     /// Delete a host; it reappears when it registers again
     Delete {
         /// Name or id
@@ -233,6 +246,34 @@ impl Host {
                 let body = json!({"args": args});
                 let changed = session.client.send(&host_target(&host, &UPDATE_INSTALLER_ARGS), Some(&body))?;
                 done(&session, console, &changed, "changed")?;
+            }
+            Command::Attest { host, record, clear } => {
+                let host = find(&host)?;
+                if clear {
+                    session.client.send(&host_target(&host, &CLEAR_GOOD_BOOTS), None)?;
+                    console.say("no boot is recorded as good any more")?;
+                } else if record {
+                    let recorded = session.client.send(&host_target(&host, &RECORD_GOOD_BOOT), None)?;
+                    if session.json {
+                        console.json(&recorded)?;
+                    } else {
+                        let known = if recorded["is_new"] == false { ", as it was before" } else { "" };
+                        let count = &recorded["good_boots"];
+                        let name = host_name(&host);
+                        console.say(plain(&format!(
+                            "the boot of host {name} is good{known}; its infra-env has {count} good boots"
+                        )))?;
+                    }
+                } else {
+                    let validations: Value = serde_json::from_str(at(&host, "/validations_info")).unwrap_or_default();
+                    let of_hardware = validations["hardware"].as_array();
+                    let found = of_hardware.into_iter().flatten().find(|found| found["id"] == crate::attest::CHECK);
+                    let message = found
+                        .map_or("hosts are not asked: `landfall serve` runs without --attest", |found| {
+                            at(found, "/message")
+                        });
+                    console.say(plain(message))?;
+                }
             }
             Command::Delete { host, yes } => {
                 let host = find(&host)?;

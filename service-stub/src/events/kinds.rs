@@ -57,6 +57,8 @@ kinds! {
     FINALIZING_STAGE_TIMED_OUT: Warning "finalizing_stage_timed_out"
         "Cluster {cluster_id}: finalizing stage {stage} has been active more than the expected completion \
          time ({minutes} minutes)";
+    HOST_ATTESTATION_FAILED: Warning "host_attestation_failed" "Host {host_name}: {message}";
+    HOST_ATTESTED: Info "host_attested" "Host {host_name}: {message}";
     HOST_BIND_FAILED: Error "host_bind_failed" "Failed to bind host {host_id} to cluster {cluster_id}: {message}";
     HOST_BIND_SUCCEEDED: Info "host_bind_succeeded" "Host {host_name}: Successfully bound to cluster {cluster_id}";
     HOST_BOOTSTRAP_SET: Info "host_bootstrap_set" "Host {host_name}: set as bootstrap";
@@ -127,5 +129,10 @@ pub(crate) const HOURLY: &[Kind] = &[UPGRADE_AGENT_FAILED, UPGRADE_AGENT_FINISHE
 
 /// Names of those that are not among the published ones.
 #[cfg(test)]
-pub(crate) const OURS: &[&str] =
-    &[CLUSTER_SETTING_WITHOUT_EFFECT.name, HOST_STEP_FAILED.name, RELEASE_IMAGE_UNREADABLE.name];
+pub(crate) const OURS: &[&str] = &[
+    CLUSTER_SETTING_WITHOUT_EFFECT.name,
+    HOST_ATTESTATION_FAILED.name,
+    HOST_ATTESTED.name,
+    HOST_STEP_FAILED.name,
+    RELEASE_IMAGE_UNREADABLE.name,
+];

@@ -1,6 +1,7 @@
 //! Requests of agents, installers and installed nodes: registration, polls, replies, progress.
 
 use super::models;
+use crate::attest;
 use crate::auth::Auth;
 use crate::boot_media;
 use crate::check::disks;
@@ -25,6 +26,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Instant;
 
+/// What else than the published steps an agent carries out.
+const EXTENSIONS: HeaderName = HeaderName::from_static("landfall-steps");
 const AGENT_VERSION: HeaderName = HeaderName::from_static("discovery_agent_version");
 /// Prefix of our own agent's user agent.
 const OUR_AGENT: &str = "landfall/";
@@ -73,6 +76,9 @@ pub(crate) fn register(service: &Service, call: &Call) -> Result<Answer, Refusal
             Some(known) => register_again(service, change, HostRecord::clone(&known))?,
         };
         record.host.registered_at = change.now;
+        if let Some(attestation) = &mut record.attestation {
+            attestation.forget_boot();
+        }
         record.host.discovery_agent_version = version.clone();
         let id = record.host.cluster_id;
         let cluster = id.and_then(|id| change.model().clusters.get(&id).cloned());
@@ -174,6 +180,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
     let machine_networks = cluster.map(|cluster| machine_networks::find(cluster, &peers)).unwrap_or_default();
     let hurries = call.header(&header::USER_AGENT).starts_with(OUR_AGENT);
+    let can_attest = StepType::announced_in(call.header(&EXTENSIONS)).contains(&StepType::Attest);
     let mut steps = instructions::next(&Situation {
         record: &record,
         infra_env: model.infra_envs.get(&key.infra_env).map(AsRef::as_ref),
@@ -192,6 +199,7 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
             cluster.map(AsRef::as_ref),
         ),
         now: Timestamp::now(),
+        attest: can_attest.then(|| attest::request(service, &record)).flatten(),
         hurries,
     });
     let due = service.outstanding.start(key, steps.instructions.unwrap_or_default(), hurries, Instant::now());

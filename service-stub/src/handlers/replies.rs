@@ -1,6 +1,7 @@
 //! Replies to steps, processed by each step's kind and stored.
 
 use super::lifecycle;
+use crate::attest;
 use crate::find::{find_cluster, find_host};
 use crate::http::body::{BodyShape, any, shape};
 use crate::http::{Answer, Call, Refusal};
@@ -43,7 +44,8 @@ struct Body {
 /// A reply to an unknown step is refused; one without a step is accepted and changes nothing.
 fn parse(call: &Call) -> Result<StepReply, Refusal> {
     let Body { step_type, step_id, exit_code, output, error } = call.json(&BODY)?;
-    if !step_type.is_empty() && !StepType::NAMES.contains(&step_type.as_str()) {
+    let is_known = |names: &[&str]| names.contains(&step_type.as_str());
+    if !step_type.is_empty() && !is_known(&StepType::NAMES) && !is_known(&StepType::EXTENSIONS) {
         let names = StepType::NAMES.join(" ");
         return Err(Refusal::bad_request(format!("step_type in body should be one of [{names}]")));
     }
@@ -84,6 +86,7 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Outcome::Host(change) => change_host(service, call, key, change)?,
         Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
         Outcome::Trigger(on, reason) => lifecycle::apply_outcome(service, call, key, on, &reason)?,
+        Outcome::Attestation(reply) => attest::replied(service, call, key, reply)?,
         Outcome::Event(kind, details) => super::events::record(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))

@@ -41,6 +41,7 @@ fn settings(files: &std::path::Path) -> Settings {
         image_args: Default::default(),
         manifests: Default::default(),
         registry: None,
+        attest: Default::default(),
         auth: Auth::None,
         await_controller: false,
         soft_timeouts: false,
@@ -162,6 +163,7 @@ impl World {
             },
             image: None,
             now: Timestamp::from_unix_seconds(100_000),
+            attest: None,
             hurries: false,
         }
     }

@@ -1,5 +1,6 @@
 //! The inputs of a pass besides the records.
 
+use crate::attest::Policy;
 use crate::check::requirements::Requirements;
 use crate::model::IgnoredValidations;
 use crate::steps::options::StepOptions;
@@ -20,6 +21,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) steps: &'a StepOptions,
     /// Checks that are switched off, unless the cluster has its own list.
     pub(crate) disabled_validations: &'a IgnoredValidations,
+    /// What becomes of hosts that prove no good boot.
+    pub(crate) attest: Policy,
     /// Clusters have a control plane.
     pub(crate) with_control_plane: bool,
     /// Single nodes resolve the names of their clusters themselves.

@@ -9,6 +9,7 @@ use crate::payload::Payload;
 use crate::settings::Settings;
 use crate::state::{HostState, host::Trigger};
 use crate::store::Change;
+use api::attest::{AttestReply, AttestRequest};
 use api::{Step, StepKind, StepReply, StepType, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -83,6 +84,8 @@ pub struct Situation<'a> {
     pub image: Option<&'a str>,
     /// When it polls.
     pub now: Timestamp,
+    /// What its TPM is to prove; nothing of an agent that does not announce this step.
+    pub attest: Option<AttestRequest>,
     /// Its agent starts no step while one of the same type runs, so it may poll often while its host is on its way to `known`.
     pub hurries: bool,
 }
@@ -109,6 +112,8 @@ pub(crate) enum Outcome {
     Trigger(Trigger, String),
     /// An event is recorded, at most hourly.
     Event(events::Kind, Value),
+    /// What the TPM says, or why it says nothing.
+    Attestation(Result<Box<AttestReply>, String>),
 }
 
 impl Replied<'_> {

@@ -2,6 +2,7 @@
 //! and what its reply changes (docs/compatibility.md#steps).
 
 mod api_vip_connectivity_check;
+mod attest;
 mod connectivity_check;
 mod container_image_availability;
 mod dhcp_lease_allocate;
@@ -55,6 +56,7 @@ pub(crate) static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         stop_installation::kind(),
         download_boot_artifacts::kind(),
         reboot_for_reclaim::kind(),
+        attest::kind(),
     ]
 });
 

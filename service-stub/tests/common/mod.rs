@@ -6,6 +6,7 @@ pub(crate) mod swagger;
 use api::{Client, ClientConfig, RetryPolicy};
 use ignition::discovery::assisted::Mirror;
 use serde_json::{Value, json};
+use service_stub::attest::Attest;
 use service_stub::auth::Auth;
 use service_stub::check::requirements::Requirements;
 use service_stub::cluster_files::GivenFiles;
@@ -50,6 +51,7 @@ pub(crate) struct Files {
     pub generation: Option<Generation>,
     pub await_controller: bool,
     pub soft_timeouts: bool,
+    pub attest: Attest,
     pub auth: Auth,
     pub tls: bool,
     pub limits: Limits,
@@ -119,6 +121,7 @@ impl Running {
             image_args: files.image_args,
             manifests: files.manifests,
             registry: files.registry,
+            attest: files.attest,
             auth: files.auth,
             ca_pem: tls.as_ref().and_then(|tls| tls.ca_pem.clone()),
             await_controller: files.await_controller,

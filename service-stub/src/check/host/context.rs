@@ -1,5 +1,6 @@
 //! The facts that the checks of a host use, and how checks answer.
 
+use crate::attest::Policy;
 use crate::check::{
     Status, Verdict,
     connectivity::MajorityGroups,
@@ -49,6 +50,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shared: &'a Shared,
     /// The hardware requirements.
     pub(crate) requirements: &'a Requirements,
+    /// What becomes of hosts that prove no good boot.
+    pub(crate) attest: Policy,
     pub(crate) now: Timestamp,
     /// Start of the service: no host could report before.
     pub(crate) started: Timestamp,

@@ -1,6 +1,7 @@
 //! Every check at its thresholds: what is just enough, what is just not, and what is said of it.
 
 use super::*;
+use crate::attest::Policy;
 use crate::check::{connectivity::MajorityGroups, reach::Reach, requirements::Requirements};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, InfraEnvRecord, Presence};
 use crate::net::Cidr;
@@ -23,6 +24,7 @@ struct Setup {
     cluster: Option<ClusterRecord>,
     infra_env: InfraEnvRecord,
     shared: Shared,
+    attest: Policy,
 }
 
 fn cidr(text: &str) -> Cidr {
@@ -78,7 +80,14 @@ fn setup() -> Setup {
     shared.groups.majority_groups.insert("10.0.0.0/24".into(), vec![id(1), id(2), id(3)]);
     shared.groups.l3_connected_addresses.insert(id(1), vec!["10.0.0.1".into()]);
     let presence = Presence { checked_in_at: Timestamp::from_unix_seconds(NOW), clock: NOW };
-    let mut setup = Setup { record, presence, cluster: Some(cluster(3)), infra_env: InfraEnvRecord::default(), shared };
+    let mut setup = Setup {
+        record,
+        presence,
+        cluster: Some(cluster(3)),
+        infra_env: InfraEnvRecord::default(),
+        shared,
+        attest: Policy::Off,
+    };
     reach(&mut setup, 0.0, 0.0, true);
     setup
 }
@@ -92,6 +101,7 @@ impl Setup {
             infra_env: Some(&self.infra_env),
             shared: &self.shared,
             requirements: &Requirements::default(),
+            attest: self.attest,
             now: Timestamp::from_unix_seconds(NOW),
             started: Timestamp::from_unix_seconds(0),
         };

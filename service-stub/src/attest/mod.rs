@@ -1,0 +1,137 @@
+//! Attestation (docs/service.md#attestation): each host that registers proves by its TPM who it is and what it booted, and is compared
+//! with good boots that its infra-env has recorded.
+
+mod challenge;
+pub(crate) mod handlers;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use challenge::Challenges;
+pub(crate) use challenge::{Proof, Refused};
+pub(crate) use verdict::{CHECK, Verdict, verdict};
+
+use crate::events::{self, kinds};
+use crate::find::find_host;
+use crate::http::{Call, Refusal};
+use crate::model::{HostKey, HostRecord};
+use crate::pass;
+use crate::service::Service;
+use api::Timestamp;
+use api::attest::{AttestReply, AttestRequest, Digest, Evidence};
+use attestation::{boot::Boot, endorsement::Roots};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::{sync::Arc, time::Instant};
+
+/// What becomes of hosts that prove no good boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Policy {
+    /// Hosts are not asked
+    #[default]
+    Off,
+    /// It is shown
+    Note,
+    /// A validation fails, and blocks nothing
+    Warn,
+    /// A validation fails, and they are not installed
+    Refuse,
+}
+
+/// The operator's settings of attestation.
+#[derive(Clone, Debug, Default)]
+pub struct Attest {
+    pub policy: Policy,
+    /// Authorities that must have signed the certificates of endorsement keys.
+    pub roots: Option<Arc<Roots>>,
+}
+
+/// The keys of a host's TPM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// SHA-256 of the endorsement key's public area.
+    pub(crate) endorsement: Digest,
+    /// SHA-256 of the attestation key's public area, which is known to be in the same TPM.
+    pub(crate) signer: Digest,
+}
+
+/// What is known of a host by its TPM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attestation {
+    /// Once proven, it stays: a host with another TPM is another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<Identity>,
+    /// What it booted before its last registration, if proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boot: Option<Boot>,
+    /// Why that is not proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<String>,
+}
+
+impl Attestation {
+    /// It may have booted something else since.
+    pub(crate) fn forget_boot(&mut self) {
+        (self.boot, self.fault) = (None, None);
+    }
+
+    fn is_open(&self) -> bool {
+        self.boot.is_none() && self.fault.is_none()
+    }
+}
+
+/// What the host is to be asked now, if its agent can answer.
+pub(crate) fn request(service: &Service, record: &HostRecord) -> Option<AttestRequest> {
+    let is_open = record.attestation.as_ref().is_none_or(Attestation::is_open);
+    let wants = service.settings.attest.policy != Policy::Off && is_open;
+    service.challenges.request(record.key(), wants, Instant::now())
+}
+
+/// Has a host quote its registers over a value that is the asker's own. [`evidence`] has the reply, if the host's agent can answer.
+pub fn demand(service: &Service, key: HostKey, value: [u8; 32]) {
+    service.challenges.demand(key, Digest(value), Instant::now());
+}
+
+/// The reply to [`demand`] for the same value: checked evidence, or why there is none. None while the host has not replied.
+pub fn evidence(service: &Service, key: HostKey, value: [u8; 32]) -> Option<Result<Evidence, String>> {
+    service.challenges.evidence(key, Digest(value))
+}
+
+/// A host replied, or its step failed for a reason.
+pub(crate) fn replied(
+    service: &Service,
+    call: &Call,
+    key: HostKey,
+    reply: Result<Box<AttestReply>, String>,
+) -> Result<(), Refusal> {
+    let known = find_host(&service.store.model(), key)?;
+    let identity = known.attestation.as_ref().and_then(|attestation| attestation.identity);
+    let roots = service.settings.attest.roots.as_deref();
+    let now = u64::try_from(Timestamp::now().unix_seconds()).unwrap_or_default();
+    let Some(proof) = service.challenges.replied(key, reply, identity, roots.map(|roots| (roots, now)), Instant::now())
+    else {
+        return Ok(());
+    };
+    service.change(call.request_id(), |change| {
+        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        let attestation = record.attestation.get_or_insert_default();
+        attestation.forget_boot();
+        match proof {
+            Ok(Proof { identity, boot }) => {
+                (attestation.identity, attestation.boot) = (Some(identity), Some(boot));
+            }
+            Err(Refused(fault)) => attestation.fault = Some(fault),
+        }
+        let infra_env = change.model().infra_envs.get(&key.infra_env).cloned();
+        let good = infra_env.as_ref().map(|record| record.good_boots.as_slice()).unwrap_or_default();
+        let (kind, message) = match verdict(&record, good) {
+            Verdict::Pending(message) | Verdict::Bad(message) => (kinds::HOST_ATTESTATION_FAILED, message),
+            Verdict::Good(message) => (kinds::HOST_ATTESTED, message),
+        };
+        events::host(change, &record, kind, json!({"message": message}));
+        let cluster = record.host.cluster_id;
+        change.put_host(record);
+        pass::settle_soon(&service.rules(), change, cluster);
+        Ok(())
+    })
+}
