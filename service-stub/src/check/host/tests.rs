@@ -463,3 +463,17 @@ fn hostnames() {
         assert!(!valid_hostname(bad), "{bad}");
     }
 }
+
+#[test]
+fn what_a_boot_that_is_not_proven_blocks_is_the_services_policy() {
+    let mut setup = setup();
+    let mut found = |policy| {
+        setup.attest = policy;
+        let blocks = setup.findings(Waived::default()).for_state().min_hardware.len();
+        (setup.found("boot-attested").map(|(status, _)| status), blocks)
+    };
+    assert_eq!(found(Policy::Off), (None, 0));
+    assert_eq!(found(Policy::Note), (Some(Success), 0));
+    assert_eq!(found(Policy::Warn), (Some(Pending), 0));
+    assert_eq!(found(Policy::Refuse), (Some(Pending), 1));
+}
