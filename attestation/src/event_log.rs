@@ -12,7 +12,8 @@ const SHA256: u16 = 0x0b;
 pub(crate) const NO_ACTION: u32 = 3;
 /// Its contents say which locality started the TPM: register 0 begins with that number (10.4.5.3).
 const STARTUP_LOCALITY: &[u8] = b"StartupLocality\0";
-const MAX_EVENTS: usize = 16 << 10;
+/// A service stores them with each host. Machines have hundreds.
+const MAX_EVENTS: usize = 2 << 10;
 const MAX_BANKS: usize = 16;
 /// Registers of a PC.
 const REGISTERS: u8 = 24;

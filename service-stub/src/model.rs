@@ -390,7 +390,7 @@ pub struct InfraEnvRecord {
     pub key_generation: u64,
     /// What its hosts may boot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) good_boots: Vec<Boot>,
+    pub good_boots: Vec<Boot>,
 }
 
 /// All records. A change is made on a clone that becomes current once it is on disk; cloned is what is changed, no more.
