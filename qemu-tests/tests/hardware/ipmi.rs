@@ -202,7 +202,7 @@ fn a_power_cut_ends_the_system_without_a_word() {
     let mut vm = Vm::builder("hardware", "power-cut")
         .machine("q35")
         .firmware(Firmware::Bios)
-        .kernel(media::tools_system(&[]).unwrap())
+        .kernel(media::hardware_system().unwrap())
         .shell()
         .with("-device", "ipmi-bmc-sim,id=bmc0")
         .with("-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2")
