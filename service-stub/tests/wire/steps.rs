@@ -89,6 +89,7 @@ impl Rack {
             payload: self.payload.clone(),
             image: None,
             now: Timestamp::now(),
+            attest: None,
             hurries: false,
         });
         serde_json::to_value(steps).unwrap()
