@@ -49,9 +49,8 @@ impl Table<'_> {
 
     /// A counter that goes on; ours was read before theirs.
     fn grows(&mut self, fact: &str, theirs: u64, ours: &Value, most: u64) {
-        let number = ours.as_u64().unwrap_or_else(|| panic!("{fact}: ours is {ours}, theirs {theirs}"));
-        let is_near = number <= theirs && theirs - number <= most;
-        self.same(fact, if is_near { number } else { theirs }, ours);
+        let is_near = ours.as_u64().is_some_and(|number| number <= theirs && theirs - number <= most);
+        self.same(fact, if is_near { ours.clone() } else { theirs.into() }, ours);
     }
 
     /// The same, of all these facts of two objects.
