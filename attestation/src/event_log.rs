@@ -1,10 +1,12 @@
 //! The firmware's log of what it measured (TCG PC Client Platform Firmware Profile, 10): its crypto-agile form, the bank of SHA-256.
 
-use crate::{Digest, MAX_LOG_BYTES, events, public::sha256};
+use crate::{Digest, events, public::sha256};
 use kernel::bytes::Reader;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A larger event log was never seen.
+pub const MAX_LOG_BYTES: usize = 1 << 20;
 /// Of the first event, which says what follows.
 const SIGNATURE: &[u8] = b"Spec ID Event03\0";
 const SHA256: u16 = 0x0b;

@@ -14,10 +14,12 @@ mod public;
 mod quote;
 #[cfg(test)]
 mod tests;
+mod values;
 
-pub use event_log::Event;
-pub use evidence::{Bytes, Digest, Evidence, Facts, Fault, MAX_LOG_BYTES, Pcr, QUOTED};
+pub use event_log::{Event, MAX_LOG_BYTES};
+pub use evidence::{Evidence, Facts, Fault, QUOTED};
 pub use public::{Fault as KeyFault, Public};
+pub use values::{Bytes, Digest, Pcr};
 
 /// Reads the bytes as everything that a host sends.
 #[doc(hidden)]

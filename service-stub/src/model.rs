@@ -4,7 +4,7 @@ mod texts;
 
 pub(crate) use texts::HostTexts;
 
-use crate::attest::Attestation;
+use crate::attest::record::Attestation;
 use crate::check::{connectivity, domains::Domains, reach::Reach};
 use crate::course::{Course, DhcpVips};
 use crate::rules::networks::Family;

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is stored: after a restart hosts that have not proven their boot are asked anew.
 
-use super::Identity;
+use super::record::Identity;
 use crate::model::HostKey;
 use api::attest::{AttestReply, AttestRequest, Bytes, Credential, Digest, Evidence};
 use attestation::{

@@ -3,13 +3,14 @@
 
 mod challenge;
 pub(crate) mod handlers;
+pub(crate) mod record;
 #[cfg(test)]
 mod tests;
-mod verdict;
+pub(crate) mod verdict;
 
 pub use challenge::Challenges;
 pub(crate) use challenge::{Proof, Refused};
-pub(crate) use verdict::{CHECK, Verdict, verdict};
+pub use record::{Attest, Policy};
 
 use crate::events::{self, kinds};
 use crate::find::find_host;
@@ -19,66 +20,9 @@ use crate::pass;
 use crate::service::Service;
 use api::Timestamp;
 use api::attest::{AttestReply, AttestRequest, Digest, Evidence};
-use attestation::{boot::Boot, endorsement::Roots};
-use serde::{Deserialize, Serialize};
+use record::Attestation;
 use serde_json::json;
-use std::{sync::Arc, time::Instant};
-
-/// What becomes of hosts that prove no good boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Policy {
-    /// Hosts are not asked
-    #[default]
-    Off,
-    /// It is shown
-    Note,
-    /// A validation fails, and blocks nothing
-    Warn,
-    /// A validation fails, and they are not installed
-    Refuse,
-}
-
-/// The operator's settings of attestation.
-#[derive(Clone, Debug, Default)]
-pub struct Attest {
-    pub policy: Policy,
-    /// Authorities that must have signed the certificates of endorsement keys.
-    pub roots: Option<Arc<Roots>>,
-}
-
-/// The keys of a host's TPM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
-    /// SHA-256 of the endorsement key's public area.
-    pub(crate) endorsement: Digest,
-    /// SHA-256 of the attestation key's public area, which is known to be in the same TPM.
-    pub(crate) signer: Digest,
-}
-
-/// What is known of a host by its TPM.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attestation {
-    /// Once proven, it stays: a host with another TPM is another host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) identity: Option<Identity>,
-    /// What it booted before its last registration, if proven.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) boot: Option<Boot>,
-    /// Why that is not proven.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fault: Option<String>,
-}
-
-impl Attestation {
-    /// It may have booted something else since.
-    pub(crate) fn forget_boot(&mut self) {
-        (self.boot, self.fault) = (None, None);
-    }
-
-    fn is_open(&self) -> bool {
-        self.boot.is_none() && self.fault.is_none()
-    }
-}
+use std::time::Instant;
 
 /// What the host is to be asked now, if its agent can answer.
 pub(crate) fn request(service: &Service, record: &HostRecord) -> Option<AttestRequest> {

@@ -1,6 +1,8 @@
 //! An emulated TPM enrols and is attacked; and what boots are judged to be.
 
-use super::{Attestation, Challenges, Identity, Proof, Refused, Verdict, verdict};
+use super::record::{Attestation, Identity};
+use super::verdict::{Verdict, verdict};
+use super::{Challenges, Proof, Refused};
 use crate::model::{HostKey, HostRecord};
 use api::attest::{AttestReply, AttestRequest, Digest};
 use api::{HostId, InfraEnvId, Timestamp};

@@ -267,7 +267,8 @@ impl Host {
                 } else {
                     let validations: Value = serde_json::from_str(at(&host, "/validations_info")).unwrap_or_default();
                     let of_hardware = validations["hardware"].as_array();
-                    let found = of_hardware.into_iter().flatten().find(|found| found["id"] == crate::attest::CHECK);
+                    let found =
+                        of_hardware.into_iter().flatten().find(|found| found["id"] == crate::attest::verdict::CHECK);
                     let message = found
                         .map_or("hosts are not asked: `landfall serve` runs without --attest", |found| {
                             at(found, "/message")

@@ -1,6 +1,6 @@
 //! The inputs of a pass besides the records.
 
-use crate::attest::Policy;
+use crate::attest::record::Policy;
 use crate::check::requirements::Requirements;
 use crate::model::IgnoredValidations;
 use crate::steps::options::StepOptions;

@@ -1,7 +1,10 @@
 //! What the host's TPM proves of its boot.
 
 use super::context::{Context, pending, success};
-use crate::attest::{Policy, Verdict, verdict};
+use crate::attest::{
+    record::Policy,
+    verdict::{Verdict, verdict},
+};
 use crate::check::{Status, Verdict as Found};
 
 /// By the service's policy; nothing to say where hosts are not asked.

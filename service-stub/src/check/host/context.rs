@@ -1,6 +1,6 @@
 //! The facts that the checks of a host use, and how checks answer.
 
-use crate::attest::Policy;
+use crate::attest::record::Policy;
 use crate::check::{
     Status, Verdict,
     connectivity::MajorityGroups,

@@ -17,7 +17,7 @@ pub(crate) use network::connected;
 pub(crate) use operators::fits;
 
 use super::{FORMER_CHECK, Finding, OPERATORS_CATEGORY, Status, Verdict, Waived, to_json};
-use crate::attest::Policy;
+use crate::attest::{record::Policy, verdict::CHECK};
 use crate::state::{HostChecks, InventoryState, Outcome};
 use api::HostStage;
 
@@ -83,7 +83,7 @@ const CHECKS: &[Check] = &[
     check("hostname-unique", HARDWARE, Gate::Role, hardware::hostname_unique),
     always("hostname-valid", HARDWARE, Gate::Role, hardware::hostname_valid),
     check("compatible-with-cluster-platform", HARDWARE, Gate::Hardware, hardware::compatible_with_platform),
-    always(crate::attest::CHECK, HARDWARE, Gate::Hardware, attest::boot),
+    always(CHECK, HARDWARE, Gate::Hardware, attest::boot),
     check("disk-encryption-requirements-satisfied", HARDWARE, Gate::Hardware, encryption::requirements),
     check("vsphere-disk-uuid-enabled", HARDWARE, Gate::VsphereDisk, hardware::vsphere_disk_uuid),
     check("compatible-agent", HARDWARE, Gate::Role, hardware::compatible_agent),
@@ -184,7 +184,7 @@ impl Findings {
 /// Runs every check that applies; waived ones block nothing.
 pub(crate) fn run(context: &Context, mut waived: Waived) -> Findings {
     if context.attest == Policy::Warn {
-        waived.ignored.insert(crate::attest::CHECK.to_owned());
+        waived.ignored.insert(CHECK.to_owned());
     }
     let applies = |check: &&Check| check.unbound || context.cluster.is_some();
     let run = |check: &Check| {

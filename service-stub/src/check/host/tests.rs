@@ -1,7 +1,7 @@
 //! Every check at its thresholds: what is just enough, what is just not, and what is said of it.
 
 use super::*;
-use crate::attest::Policy;
+use crate::attest::record::Policy;
 use crate::check::{connectivity::MajorityGroups, reach::Reach, requirements::Requirements};
 use crate::model::{ClusterRecord, DAY2_CLUSTER, DAY2_HOST, HostKey, HostRecord, InfraEnvRecord, Presence};
 use crate::net::Cidr;
