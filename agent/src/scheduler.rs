@@ -144,10 +144,10 @@ fn carry_out(
     stop: &Cancel,
 ) -> Outcome {
     let kind = steps::kind(&step.step_type);
-    if step.step_type == StepType::Certify && is_installing {
+    if let Some(kind) = kind.filter(|kind| kind.step_type == StepType::Certify && is_installing) {
         let refusal = Refusal::Installing(step.step_type.clone());
         tracing::warn!(%refusal, "step refused");
-        return Outcome::failed(refusal.to_string());
+        return kind.answer(step, Outcome::failed(refusal.to_string()));
     }
     let in_earnest = || carry_out_here(step, kind, settings, route, status, stop);
     match (&settings.dry, kind) {

@@ -552,8 +552,9 @@ fn nothing_is_certified_while_an_installation_runs() {
         fs::write(&gate, "").unwrap();
     });
     let reply = certified(&service, &certification).remove(0);
-    assert_eq!(reply["exit_code"], -1);
-    assert_eq!(reply["error"], "certify is not done while an installation runs on this host");
+    let output: Value = serde_json::from_str(reply["output"].as_str().unwrap()).unwrap();
+    assert_eq!(output["exit_code"], -1);
+    assert_eq!(output["error"], "certify is not done while an installation runs on this host");
     assert!(!fs::read_to_string(&runs).unwrap().contains("burnin"));
 }
 
