@@ -12,7 +12,6 @@ use crate::{
     result::{Document, Verdict},
     run::{self, Group},
     watch::Watch,
-    words,
 };
 use anyhow::{Context, ensure};
 use diskwrite::ResolveError;
@@ -80,7 +79,7 @@ pub struct Burnin {
     #[command(subcommand)]
     command: Option<Command>,
     /// How long, with s, m, h or d
-    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = words::parse_duration, help_heading = "What to test")]
+    #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = units::parse_duration, help_heading = "What to test")]
     time: Duration,
     /// Only these kinds of load, with commas: cpu, memory, disk, net
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind, help_heading = "What to test")]

@@ -4,24 +4,6 @@ use crate::result::Total;
 use kernel::units::binary;
 use std::time::Duration;
 
-/// Longest burn-in: a year.
-const MAX: Duration = Duration::from_secs(366 * 86_400);
-
-/// `90s`, `10m`, `8h`, `2d`. The error is a sentence for the user.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err("a time is a number with s, m, h or d, such as 10m".to_owned()),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is not a number"))?;
-    let time = Duration::from_secs(number.saturating_mul(unit));
-    if time.is_zero() || time > MAX { Err("the time must be from 1s to 366d".to_owned()) } else { Ok(time) }
-}
-
 /// `1:02:03`, `2:03`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -80,12 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_units() {
-        let seconds = |text: &str| parse_duration(text).unwrap().as_secs();
-        assert_eq!(["90s", "10m", "8h", "2d"].map(seconds), [90, 600, 28_800, 172_800]);
-        for bad in ["", "10", "0s", "-1s", "1w", "h", "9999999999999d", "367d"] {
-            parse_duration(bad).unwrap_err();
-        }
+    fn clocks_show_hours_only_where_there_are_any() {
         assert_eq!([5, 65, 3723].map(|seconds| clock(Duration::from_secs(seconds))), ["0:05", "1:05", "1:02:03"]);
     }
 

@@ -1,5 +1,9 @@
-//! Amounts of bytes as people write them. Pure.
+//! Amounts of bytes, and times, as people write them. Pure.
 
+use std::time::Duration;
+
+/// The longest time that is asked for: a year.
+const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 /// Powers of 1024.
 const LETTERS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
 
@@ -64,6 +68,21 @@ pub fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << (10 * power)).ok_or_else(|| "too large".to_owned())
 }
 
+/// `90s`, `10m`, `8h`, `2d`. The error is a sentence for the user.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("a time is a number with s, m, h or d, such as 10m".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("'{digits}' is not a number"))?;
+    let time = Duration::from_secs(number.saturating_mul(unit));
+    if time.is_zero() || time > MAX_TIME { Err("the time must be from 1s to 366d".to_owned()) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +115,15 @@ mod tests {
         assert_eq!(["22m", "22MiB", "2300", "1k"].map(|text| parse(text).unwrap()), [22 << 20, 22 << 20, 2300, 1024]);
         for bad in ["", "m", "-1", "1x", "1 MiB", "99999999999999999999", "18446744073709551615k"] {
             parse(bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text: &str| parse_duration(text).unwrap().as_secs();
+        assert_eq!(["90s", "10m", "8h", "2d"].map(seconds), [90, 600, 28_800, 172_800]);
+        for bad in ["", "10", "0s", "-1s", "1w", "h", "9999999999999d", "367d"] {
+            parse_duration(bad).unwrap_err();
         }
     }
 }

@@ -3,12 +3,12 @@
 use super::{
     condition::{Condition, ConditionError, literal_bytes},
     fields,
-    schema::Shape,
+    schema::{self, Shape},
 };
 use kernel::order;
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
+use std::{fmt, str::FromStr};
 use toml::{
     Spanned,
     de::{DeArray, DeTable, DeValue},
@@ -21,9 +21,9 @@ const MANY: usize = 16;
 /// Key of a table: whether there shall be nothing of that name.
 const ABSENT: &str = "absent";
 
-/// What is expected of a report.
+/// What is expected of a report. It is parsed from TOML; its form is that of `landfall report --expect`.
 #[derive(Debug)]
-pub(super) struct Expectation(Fields);
+pub struct Expectation(Fields);
 
 type Fields = Vec<(String, Check)>;
 
@@ -53,7 +53,7 @@ struct Kind {
 
 /// One place where a report is not as expected.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Difference {
+pub struct Difference {
     /// Where, with dots between names; an element of a list is named by what it is known by.
     pub path: String,
     /// What was expected, as it was written.
@@ -68,7 +68,7 @@ pub(super) struct Difference {
 /// An expectation that can't be understood, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {fault}")]
-pub(super) struct ExpectError {
+pub struct ExpectError {
     line: usize,
     fault: Fault,
 }
@@ -98,10 +98,25 @@ impl Expectation {
     }
 
     /// Where a report is not as expected, in the order of the expectation.
-    pub(super) fn differences(&self, report: &Value) -> Vec<Difference> {
+    pub fn differences(&self, report: &Value) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare_fields(&self.0, Some(report), "", &mut differences);
         differences
+    }
+}
+
+impl FromStr for Expectation {
+    type Err = ExpectError;
+
+    fn from_str(text: &str) -> Result<Self, ExpectError> {
+        Self::parse(text, &Shape::new(&schema::report()))
+    }
+}
+
+impl ExpectError {
+    /// The error without its line, for texts that were made from a larger one.
+    pub fn reason(&self) -> String {
+        self.fault.to_string()
     }
 }
 

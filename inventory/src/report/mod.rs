@@ -64,6 +64,7 @@ pub use attached::AttachedMemory;
 pub use caches::Cache;
 pub use cores::CoreKind;
 pub use enclaves::{MemoryEncryption, Sgx};
+pub use expect::{Difference, ExpectError, Expectation};
 pub use firmware::{Firmware, FirmwareResource};
 pub use health::{Health, PowerSupply};
 pub use kernel::Kernel;
