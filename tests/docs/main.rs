@@ -281,6 +281,11 @@ fn certification() {
 }
 
 #[test]
+fn certify() {
+    holds("docs/certify.md");
+}
+
+#[test]
 fn openshift() {
     holds("docs/openshift.md");
 }
@@ -334,6 +339,7 @@ fn pages_without_a_test_have_no_commands() {
         "bake.md",
         "burnin.md",
         "certification.md",
+        "certify.md",
         "commands.md",
         "controller.md",
         "development.md",

@@ -173,6 +173,6 @@ fn json_is_checked_as_the_file_is() {
         Plan::from_json(b"{").unwrap_err().to_string().starts_with("the plan is not as `landfall certify` sends it: ")
     );
     assert!(Plan::from_json(&vec![b' '; MAX_BYTES + 1]).unwrap_err().to_string().contains("larger than"));
-    let unknown = r#"{"name":"x","policy":{"mismatch":"block"},"skus":[],"steps":[{"do":"boot","for":1}]}"#;
+    let unknown = r#"{"name":"x","color":1,"policy":{"mismatch":"block"},"skus":[],"steps":[{"do":"report"}]}"#;
     assert!(Plan::from_json(unknown.as_bytes()).unwrap_err().to_string().contains("unknown field"), "{unknown}");
 }
