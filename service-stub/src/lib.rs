@@ -31,6 +31,7 @@ mod addresses;
 pub mod attest;
 pub mod auth;
 mod boot_media;
+mod certify;
 pub mod check;
 pub mod cli;
 pub mod cluster_files;

@@ -25,6 +25,7 @@ impl Service {
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "cannot carry out the rack plan");
         }
+        self.advance_certifications();
         let up = i64::try_from(self.up.elapsed().as_secs()).unwrap_or(i64::MAX);
         let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
         if self.settings.retention.interval().is_some_and(|interval| idle >= interval) {

@@ -2,6 +2,7 @@
 
 use crate::attest::handlers as attest;
 use crate::auth::{self, Access, Credential as C};
+use crate::certify::handlers as certify;
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
 use crate::handlers::{Handler, catalogues, counts, downloads};
 use crate::http::call::{caller, watches};
@@ -25,6 +26,9 @@ use axum::{
 };
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// A plan with all that it names, as JSON.
+const PLAN_BODY_BYTES: usize = ::certify::plan::MAX_BYTES;
 
 type Shared = State<Arc<Service>>;
 
@@ -57,6 +61,15 @@ const ROUTES: &[Route] = &[
         limited(MethodFilter::POST, attest::record, DEFAULT_BODY_BYTES)
             .merge(limited(MethodFilter::DELETE, attest::clear, DEFAULT_BODY_BYTES))
     }),
+    route("/landfall/certify/runs", Access::One(USER), || {
+        plain(certify::list).merge(limited(MethodFilter::POST, certify::create, PLAN_BODY_BYTES))
+    }),
+    route("/landfall/certify/runs/{run}", Access::One(USER), || plain(certify::show)),
+    route("/landfall/certify/runs/{run}/actions/cancel", Access::One(USER), || {
+        limited(MethodFilter::POST, certify::cancel, DEFAULT_BODY_BYTES)
+    }),
+    route("/landfall/certify/runs/{run}/files/{serial}/{file}", Access::One(USER), || plain(certify::file)),
+    route("/landfall/certify/serials/{serial}", Access::One(USER), || plain(certify::history)),
     route("/landfall/config/{role}", Access::One(AGENT), || plain(downloads::role_config)),
     route("/health", Access::Open, || plain(health)),
     route("/ready", Access::Open, || get(ready)),

@@ -4,6 +4,7 @@ pub use crate::generated_manifests::options::ManifestOptions;
 pub use crate::settings::Settings;
 
 use crate::attest::Challenges;
+use crate::certify::Runs;
 use crate::http::{Refusal, limits::Gates, rate::Rates};
 use crate::instructions::outstanding::Outstanding;
 use crate::iso_store::IsoStore;
@@ -47,6 +48,8 @@ pub struct Service {
     pub outstanding: Outstanding,
     /// What hosts are asked to prove.
     pub(crate) challenges: Challenges,
+    /// Runs of certifications.
+    pub(crate) certifications: Runs,
     /// Deleted clusters.
     pub(crate) unregistered: Unregistered,
     /// Images named by release images.
@@ -79,6 +82,7 @@ impl Service {
         let started = Timestamp::now();
         Self {
             releases: RwLock::new(settings.catalogue.clone()),
+            certifications: Runs::open(store.directory()),
             settings,
             store,
             media,

@@ -62,6 +62,8 @@ kinds! {
     HOST_BIND_FAILED: Error "host_bind_failed" "Failed to bind host {host_id} to cluster {cluster_id}: {message}";
     HOST_BIND_SUCCEEDED: Info "host_bind_succeeded" "Host {host_name}: Successfully bound to cluster {cluster_id}";
     HOST_BOOTSTRAP_SET: Info "host_bootstrap_set" "Host {host_name}: set as bootstrap";
+    HOST_CERTIFICATION_BLOCKED: Error "host_certification_blocked"
+        "Host {host_name} must not be installed: {reason}";
     HOST_DEREGISTERED: Info "host_deregistered" "Host {host_name} deregistered";
     HOST_DISCOVERY_IGNITION_CONFIG_APPLIED: Info "host_discovery_ignition_config_applied"
         "Host {host_name}: custom discovery ignition config was applied";
@@ -133,6 +135,7 @@ pub(crate) const OURS: &[&str] = &[
     CLUSTER_SETTING_WITHOUT_EFFECT.name,
     HOST_ATTESTATION_FAILED.name,
     HOST_ATTESTED.name,
+    HOST_CERTIFICATION_BLOCKED.name,
     HOST_STEP_FAILED.name,
     RELEASE_IMAGE_UNREADABLE.name,
 ];

@@ -4,6 +4,7 @@ use super::models;
 use crate::attest;
 use crate::auth::Auth;
 use crate::boot_media;
+use crate::certify;
 use crate::check::disks;
 use crate::events::{self, kinds};
 use crate::find::{find_cluster, find_host};
@@ -161,8 +162,7 @@ fn refused(refused: Refused) -> Refusal {
 pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     let clock = call.query_number("timestamp")?.filter(|clock| *clock != 0);
-    let model = service.store.model();
-    let mut record = find_host(&model, key)?;
+    let mut record = find_host(&service.store.model(), key)?;
     // Without a time in the request, the last reported one stays.
     let clock = clock.unwrap_or_else(|| service.store.presences().get(key).clock);
     service.store.presences().note(key, Presence { checked_in_at: Timestamp::now(), clock });
@@ -174,8 +174,13 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
             change.put_host(record);
             Ok(())
         })?;
-        record = find_host(&service.store.model(), key)?;
     }
+    certify::polled(service, key)?;
+    let model = service.store.model();
+    record = find_host(&model, key)?;
+    let is_asked = StepType::announced_in(call.header(&EXTENSIONS)).contains(&StepType::Certify)
+        && !steps::upgrades(&service.settings, &record);
+    let certify = if is_asked { certify::request(service, key)? } else { None };
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
     let machine_networks = cluster.map(|cluster| machine_networks::find(cluster, &peers)).unwrap_or_default();
@@ -200,8 +205,12 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
         ),
         now: Timestamp::now(),
         attest: can_attest.then(|| attest::request(service, &record)).flatten(),
+        certify,
         hurries,
     });
+    if is_asked && certify::is_in_run(service, key) {
+        steps.next_instruction_seconds = steps.next_instruction_seconds.min(certify::POLL_S);
+    }
     let due = service.outstanding.start(key, steps.instructions.unwrap_or_default(), hurries, Instant::now());
     steps.instructions = (!due.is_empty()).then_some(due);
     let gives = |kind: StepType| steps.instructions.iter().flatten().any(|step| step.step_type == kind);

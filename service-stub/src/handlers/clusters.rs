@@ -3,6 +3,7 @@
 use super::agent::{LOGS_PROGRESS, LogsProgress};
 use super::lists;
 use crate::auth::Caller;
+use crate::certify;
 use crate::cluster_files::{ClusterFiles, prepared};
 use crate::events::{self, Kind, kinds};
 use crate::find::find_cluster;
@@ -154,6 +155,7 @@ fn release(service: &Service, change: &mut Change, cluster: &ClusterRecord, host
 /// POST /v2/clusters/{id}/actions/install.
 pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let id = call.cluster_id()?;
+    certify::check_cluster(service, &service.store.model(), id)?;
     service.change(call.request_id(), |change| {
         find_cluster(change.model(), id)?;
         pass::settle_cluster(&service.rules(), change, id);

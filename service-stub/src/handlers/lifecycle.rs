@@ -1,6 +1,7 @@
 //! A host's way into a cluster, out of it, and back to the start: bind, unbind, reset, install, lost media, reclaim.
 
 use super::hosts;
+use crate::certify;
 use crate::events::{self, Kind, kinds};
 use crate::find::{find_host, find_infra_env};
 use crate::http::body::{BodyShape, shape, uuid};
@@ -198,6 +199,7 @@ pub(crate) fn reset(service: &Service, call: &Call) -> Result<Answer, Refusal> {
 pub(crate) fn install(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let model = service.store.model();
     let record = find_host(&model, call.host_key()?)?;
+    certify::check_host(service, record.key(), &record.name_or_id())?;
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let of_release = cluster.is_some_and(|cluster| payload::of_cluster(service, cluster).coreos.is_some());
     if steps::lacks_system(&record) && !of_release {

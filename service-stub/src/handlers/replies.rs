@@ -2,6 +2,7 @@
 
 use super::lifecycle;
 use crate::attest;
+use crate::certify;
 use crate::find::{find_cluster, find_host};
 use crate::http::body::{BodyShape, any, shape};
 use crate::http::{Answer, Call, Refusal};
@@ -87,6 +88,8 @@ pub(crate) fn reply(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         Outcome::Cluster(change) => change_cluster(service, call, key, change)?,
         Outcome::Trigger(on, reason) => lifecycle::apply_outcome(service, call, key, on, &reason)?,
         Outcome::Attestation(reply) => attest::replied(service, call, key, reply)?,
+        Outcome::Certification(Ok(reply)) => certify::replied(service, key, &reply)?,
+        Outcome::Certification(Err(reason)) => certify::not_done(service, key, reason)?,
         Outcome::Event(kind, details) => super::events::record(service, call, key, kind, &details)?,
     }
     Ok(Answer::empty(StatusCode::NO_CONTENT))

@@ -51,6 +51,13 @@ pub(crate) fn watches(extensions: &Extensions) -> bool {
 }
 
 impl Call {
+    /// A request of our own.
+    pub(crate) fn internal(path: &[(&str, String)], body: &serde_json::Value) -> Self {
+        let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let (headers, body) = (HeaderMap::new(), body.to_string().into());
+        Self { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false, peer: None }
+    }
+
     /// Query parameters of a URI; a query that can't be decoded is refused.
     pub(crate) fn parse_query(uri: &Uri) -> Result<Vec<(String, String)>, Refusal> {
         axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)

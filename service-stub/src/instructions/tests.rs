@@ -164,6 +164,7 @@ impl World {
             image: None,
             now: Timestamp::from_unix_seconds(100_000),
             attest: None,
+            certify: None,
             hurries: false,
         }
     }

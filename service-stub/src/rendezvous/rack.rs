@@ -1,7 +1,7 @@
 //! Carries out the plan: creates records, configures hosts, starts the installation.
 
 use super::{ExistingCluster, PlannedHost, Rendezvous, add, hosts::HostChange};
-use crate::auth::{Caller, keys::SigningKey};
+use crate::auth::keys::SigningKey;
 use crate::handlers::{clusters, host_settings, hosts, infra_envs, lifecycle, new_cluster};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
@@ -62,12 +62,8 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// A request of our own.
 fn call(path: &[(&str, String)], body: Value) -> Call {
-    let path = path.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let body = body.to_string().into();
-    let headers = axum::http::HeaderMap::new();
-    Call { path, query: Vec::new(), headers, body, caller: Caller::Everyone, watches: false, peer: None }
+    Call::internal(path, &body)
 }
 
 /// Applies the plan to the hosts that have registered, and starts the installation when nothing blocks it. Logs what does.

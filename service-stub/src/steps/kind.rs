@@ -10,6 +10,7 @@ use crate::settings::Settings;
 use crate::state::{HostState, host::Trigger};
 use crate::store::Change;
 use api::attest::{AttestReply, AttestRequest};
+use api::certify::{CertifyReply, CertifyRequest};
 use api::{Step, StepKind, StepReply, StepType, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
@@ -86,6 +87,8 @@ pub struct Situation<'a> {
     pub now: Timestamp,
     /// What its TPM is to prove; nothing of an agent that does not announce this step.
     pub attest: Option<AttestRequest>,
+    /// What a certification asks it for; nothing of an agent that does not announce this step.
+    pub certify: Option<CertifyRequest>,
     /// Its agent starts no step while one of the same type runs, so it may poll often while its host is on its way to `known`.
     pub hurries: bool,
 }
@@ -114,6 +117,8 @@ pub(crate) enum Outcome {
     Event(events::Kind, Value),
     /// What the TPM says, or why it says nothing.
     Attestation(Result<Box<AttestReply>, String>),
+    /// A run of a certification continues. Without a document, what was asked for could not be done, for a reason.
+    Certification(Result<Box<CertifyReply>, String>),
 }
 
 impl Replied<'_> {

@@ -3,6 +3,7 @@
 
 mod api_vip_connectivity_check;
 mod attest;
+mod certify;
 mod connectivity_check;
 mod container_image_availability;
 mod dhcp_lease_allocate;
@@ -57,6 +58,7 @@ pub(crate) static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         download_boot_artifacts::kind(),
         reboot_for_reclaim::kind(),
         attest::kind(),
+        certify::kind(),
     ]
 });
 
