@@ -15,7 +15,7 @@ use std::{
 
 /// One fact that is in one report only, or not the same in both.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Change {
+pub struct Change {
     /// Where, with dots between names; an element of a list is named by what it is known by, not by its place.
     pub path: String,
     /// What the first report has; null when nothing.
@@ -37,7 +37,7 @@ impl fmt::Display for Change {
 }
 
 /// The changes from one report to another, sorted by path. What is measured counts only when `measured`.
-pub(super) fn changes(before: &Value, after: &Value, measured: bool) -> Vec<Change> {
+pub fn changes(before: &Value, after: &Value, measured: bool) -> Vec<Change> {
     let mut changes = Vec::new();
     Walk { measured, changes: &mut changes }.value("", &by_name(before), &by_name(after));
     order::sort_by(&mut changes, |a, b| a.path.cmp(&b.path));

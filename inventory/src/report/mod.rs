@@ -63,6 +63,7 @@ pub use accelerators::Accelerator;
 pub use attached::AttachedMemory;
 pub use caches::Cache;
 pub use cores::CoreKind;
+pub use diff::{Change, changes};
 pub use enclaves::{MemoryEncryption, Sgx};
 pub use expect::{Difference, ExpectError, Expectation};
 pub use firmware::{Firmware, FirmwareResource};
