@@ -86,6 +86,7 @@ commands! {
         "infra-env" InfraEnv(control::infra_env::InfraEnv) Prints Service;
         "host" Host(control::host::Host) Prints Service;
         "wait" Wait(control::wait::Wait) Acts Service;
+        "certify" Certify(control::certify::Certify) Acts Service;
         "event" Event(control::event::Event) Prints Service;
         "node-iso" NodeIso(node_iso::NodeIso) Acts Images;
         "controller" Controller(controller::cli::Controller) Acts Service;
@@ -126,7 +127,7 @@ mod tests {
     fn values_that_are_completed_by_the_service_are_its_clients() {
         let found = all(&|name| Kind::of(name).is_some());
         assert!(found.len() > 25, "{found:#?}");
-        let clients = ["cluster ", "host ", "infra-env ", "event ", "wait "];
+        let clients = ["certify ", "cluster ", "host ", "infra-env ", "event ", "wait "];
         for value in &found {
             assert!(clients.iter().any(|client| value.starts_with(client)), "{value} is not a name of the service");
         }

@@ -2,6 +2,7 @@
 
 pub mod apply;
 mod ask;
+pub mod certify;
 pub mod cluster;
 mod cluster_show;
 pub mod culprit;
