@@ -11,7 +11,7 @@ use crate::{
     switch::{PortId, Switch},
     uplink::{self, Uplink, UplinkError},
     view::{self, HostView},
-    vm::{Bus, Disk, Firmware, Vm, VmError},
+    vm::{Bus, Disk, Firmware, Vm, VmBuilder, VmError},
 };
 use api::{
     Cluster, ClusterCreateParams, ClusterId, Host, HostUpdateParams, InfraEnvCreateParams, InfraEnvId, Mac, Platform,
@@ -74,6 +74,8 @@ pub struct RackConfig {
     pub iso_first: bool,
     /// Each machine has the port that [`Vm::shell`] needs.
     pub shell: bool,
+    /// The machines belong to no cluster.
+    pub in_pool: bool,
 }
 
 impl RackConfig {
@@ -95,6 +97,7 @@ impl RackConfig {
             control_plane: None,
             iso_first: false,
             shell: false,
+            in_pool: false,
         }
     }
 }
@@ -253,7 +256,7 @@ impl Rack {
         let cluster = service.client().create_cluster(&cluster_params(&config))?;
         let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
             name: "demo".into(),
-            cluster_id: Some(cluster.id),
+            cluster_id: Some(cluster.id).filter(|_| !config.in_pool),
             cpu_architecture: Some(config.arch.name.to_owned()),
             pull_secret: Secret::new(PULL_SECRET),
             ..Default::default()
@@ -289,6 +292,11 @@ impl Rack {
 
     /// Switches all machines on: blank disk first, then the ISO.
     pub fn power_on(&mut self) -> Result<(), RackError> {
+        self.power_on_with(|_, machine| machine)
+    }
+
+    /// The same, each with other hardware.
+    pub fn power_on_with(&mut self, adjust: impl Fn(u8, VmBuilder) -> VmBuilder) -> Result<(), RackError> {
         for index in 0..self.config.hosts {
             let disk = Disk {
                 path: self.dir.path().join(format!("{}.img", node_name(index))),
@@ -307,7 +315,7 @@ impl Rack {
                 .iso_first(self.config.iso_first)
                 .nic(mac(index), self.switch.port_path(self.ports[usize::from(index)]));
             let builder = if self.config.shell { builder.shell() } else { builder };
-            self.vms.push(builder.start()?);
+            self.vms.push(adjust(index, builder).start()?);
         }
         Ok(())
     }
@@ -337,6 +345,11 @@ impl Rack {
 
     pub fn logs(&self) -> &Path {
         &self.logs
+    }
+
+    /// For files of the test; removed with the rack.
+    pub fn directory(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Since the rack was started.
