@@ -178,14 +178,14 @@ pub(crate) fn instructions(service: &Service, call: &Call) -> Result<Answer, Ref
     certify::polled(service, key)?;
     let model = service.store.model();
     record = find_host(&model, key)?;
-    let is_asked = StepType::announced_in(call.header(&EXTENSIONS)).contains(&StepType::Certify)
-        && !steps::upgrades(&service.settings, &record);
+    let announced = StepType::announced_in(call.header(&EXTENSIONS));
+    let is_asked = announced.contains(&StepType::Certify) && !steps::upgrades(&service.settings, &record);
     let certify = if is_asked { certify::request(service, key)? } else { None };
     let cluster = record.host.cluster_id.and_then(|id| model.clusters.get(&id));
     let peers = cluster.map(|cluster| model.hosts_of_cluster(cluster.cluster.id)).unwrap_or_default();
     let machine_networks = cluster.map(|cluster| machine_networks::find(cluster, &peers)).unwrap_or_default();
     let hurries = call.header(&header::USER_AGENT).starts_with(OUR_AGENT);
-    let can_attest = StepType::announced_in(call.header(&EXTENSIONS)).contains(&StepType::Attest);
+    let can_attest = announced.contains(&StepType::Attest);
     let mut steps = instructions::next(&Situation {
         record: &record,
         infra_env: model.infra_envs.get(&key.infra_env).map(AsRef::as_ref),

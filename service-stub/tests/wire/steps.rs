@@ -90,6 +90,7 @@ impl Rack {
             image: None,
             now: Timestamp::now(),
             attest: None,
+            certify: None,
             hurries: false,
         });
         serde_json::to_value(steps).unwrap()
