@@ -62,7 +62,7 @@ impl World {
         let steps = self.running.client().next_steps(self.infra_env, self.hosts[host]).unwrap();
         let asked =
             steps.instructions.unwrap_or_default().into_iter().find(|step| step.step_type == StepType::Certify)?;
-        assert_eq!(steps.next_instruction_seconds, 2, "hosts of a run poll often");
+        assert!(steps.next_instruction_seconds <= 2, "hosts of a run poll often");
         assert_eq!(asked.args.len(), 1);
         Some(serde_json::from_str(&asked.args[0]).unwrap())
     }
@@ -161,6 +161,7 @@ fn two_hosts_go_through_a_plan_and_its_result_is_found_again() {
     assert_eq!((world.run(&id)["state"].as_str(), world.step(&id, 0, 3).0.as_str()), (Some("running"), "running"));
     for host in 0..2 {
         world.register(host);
+        world.inventory(host);
         world.poll(host);
     }
     let run = world.run(&id);
