@@ -149,7 +149,7 @@ struct ServeNet {
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = net::parse_peer)]
     listen: SocketAddr,
     /// End after this time, with s, m, h or d
-    #[arg(long = "for", value_name = "TIME", value_parser = words::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = units::parse_duration)]
     time: Option<Duration>,
 }
 

@@ -23,6 +23,7 @@ use api::attest::{AttestReply, AttestRequest, Digest, Evidence};
 use record::Attestation;
 use serde_json::json;
 use std::time::Instant;
+use verdict::{Verdict, verdict};
 
 /// What the host is to be asked now, if its agent can answer.
 pub(crate) fn request(service: &Service, record: &HostRecord) -> Option<AttestRequest> {

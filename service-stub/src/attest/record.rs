@@ -38,7 +38,7 @@ pub(crate) struct Identity {
 
 /// What is known of a host by its TPM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attestation {
+pub(crate) struct Attestation {
     /// Once proven, it stays: a host with another TPM is another host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<Identity>,
