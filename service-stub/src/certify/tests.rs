@@ -177,7 +177,7 @@ fn a_host_that_is_not_its_sku_is_blocked_or_noted() {
         let host = &world.run.hosts[0];
         assert_eq!((host.sku.as_deref(), host.differences.len()), (Some("X-100"), 1));
         assert_eq!(!host.blocked.is_empty(), blocks, "{}", host.blocked);
-        assert_eq!(world.state(0, 1), if blocks { State::Skipped } else { State::Waiting });
+        assert_eq!(world.state(0, 1), if blocks { State::Skipped } else { State::Running });
         assert_eq!(world.orders, if blocks { vec![] } else { vec![Order::Bind(0)] });
         if blocks {
             assert!(host.blocked.starts_with("the host differs from SKU X-100 in 1 place: "), "{}", host.blocked);
@@ -387,6 +387,13 @@ fn three_hosts_meet_in_rounds() {
             break;
         }
         for host in 0..3 {
+            // A server serves for its time, whatever its peer does.
+            let serves = running[host]
+                .as_ref()
+                .is_some_and(|request| matches!(request.action, CertifyAction::NetworkServe { .. }));
+            if serves && world.now - world.run.hosts[host].steps[1].asked_at.unix_seconds() < 40 {
+                continue;
+            }
             if let Some(request) = running[host].clone() {
                 let tester = matches!(request.action, CertifyAction::NetworkTest { .. });
                 let rate = json!({"verdict": "pass", "totals": [{"kind": "net", "name": "x", "measurements": {"tcp_sent_average_bits_per_second": 9.4e8}}]});

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(title(&run), "Model X: 3 machines");
         let (name, table) = steps(&run).remove(2);
         assert!(name.starts_with("node-2") && table.text(Some(80)).contains("vda: cannot be read"));
-        assert!(table.text(None).contains("report  passed  1 min"), "{}", table.text(None));
+        assert!(table.text(None).contains("report  passed  1m"), "{}", table.text(None));
         assert!(list(&[run]).text(Some(80)).contains("1b9d6bcd  Model X  running  -"));
     }
 }
