@@ -92,6 +92,7 @@ mod tests {
         let mut described = memory.clone();
         let fault = described.fault("walking bits: 1 bits differ, 0x0000000000000004").unwrap();
         fault.physical_address = Some("0x12345678".to_owned());
+        fault.found_after_seconds = 61.5;
         let parts = vec![memory, disk];
         let document = Document {
             verdict: Verdict::Faults,
@@ -131,7 +132,7 @@ Error counters: 7 watched, 0 increased
 
 Faults
   node 0 share 1: walking bits: 1 bits differ, 0x0000000000000004, physical
-    address 0x12345678
+    address 0x12345678, found after 1:01
   and 39 more
 ";
         assert_eq!(page(&document, 78), expected);
