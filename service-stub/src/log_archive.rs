@@ -48,9 +48,12 @@ pub(crate) fn records(service: &Service, model: &Model, record: &ClusterRecord) 
     for (name, content) in manifest_files::read_all(state, id).map_err(failed)? {
         files.push(written(format!("cluster_manifest_user_{}_{}", name.folder, name.file), content));
     }
-    for manifest in generated_manifests::of_cluster(service, model, record).map_err(failed)? {
-        let label = format!("cluster_manifest_system_{}_{}", manifest.folder, manifest.file);
-        files.push(written(label, manifest.content.into_bytes()));
+    // Those of an installation: before one begins they are only what would be generated.
+    if !record.state.is_before_installation() {
+        for manifest in generated_manifests::of_cluster(service, model, record).map_err(failed)? {
+            let label = format!("cluster_manifest_system_{}_{}", manifest.folder, manifest.file);
+            files.push(written(label, manifest.content.into_bytes()));
+        }
     }
     Ok(files)
 }

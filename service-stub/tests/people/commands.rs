@@ -157,6 +157,18 @@ fn mistakes_of_users_are_named() {
     assert!(format!("{error:#}").contains("no answer from http://127.0.0.1:9"), "{error:#}");
 }
 
+/// Names and contents of an archive's files.
+fn entries(archive: &str) -> Vec<(String, Vec<u8>)> {
+    let mut archive = tar::Archive::new(std::fs::File::open(archive).unwrap());
+    let read = |entry: std::io::Result<tar::Entry<std::fs::File>>| {
+        let mut entry = entry.unwrap();
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
+        (entry.path().unwrap().display().to_string(), content)
+    };
+    archive.entries().unwrap().map(read).collect()
+}
+
 #[test]
 fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     const EMPTY: &str = r#"{"ignition":{"version":"3.2.0"}}"#;
@@ -242,6 +254,10 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
     let config: serde_json::Value = serde_json::from_slice(&live.ignition().unwrap()).unwrap();
     assert_ne!(config["storage"]["files"], serde_json::Value::Null);
 
+    printed(&world, &["cluster", "logs", "rack", "--output", &at("early.tar")]);
+    let early: Vec<String> = entries(&at("early.tar")).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(early, ["cluster_metadata.json", "cluster_events.json"], "nothing is generated before an installation");
+
     printed(&world, &["cluster", "install", "rack"]);
     world.running.monitor();
     let installed = printed(&world, &["host", "ignition", "node-1", "--installed"]);
@@ -268,17 +284,7 @@ fn hosts_are_changed_and_files_fetched_from_the_command_line() {
         assert_eq!(world.running.request("POST", &path, &[("content-type", form)], body.as_bytes()).status, 204);
     }
     printed(&world, &["cluster", "logs", "rack", "--output", &at("logs.tar")]);
-    let mut archive = tar::Archive::new(std::fs::File::open(at("logs.tar")).unwrap());
-    let mut files: Vec<(String, Vec<u8>)> = archive
-        .entries()
-        .unwrap()
-        .map(|entry| {
-            let mut entry = entry.unwrap();
-            let mut content = Vec::new();
-            std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
-            (entry.path().unwrap().display().to_string(), content)
-        })
-        .collect();
+    let mut files = entries(&at("logs.tar"));
     let all = files.len();
     files.retain(|(name, _)| !name.starts_with("cluster_manifest_system_openshift_"));
     assert!(files.len() < all, "those that the service generated");
