@@ -71,7 +71,8 @@ impl Core {
         } else if let Some((file, last, since)) = &mut self.counter {
             let (now, count) = (run.now(), clocks(file));
             let seconds = now.duration_since(*since).as_secs_f64();
-            if let Some(count) = count.filter(|_| seconds > 0.0) {
+            // It stands still where a virtual machine has none; a core that works has it advance.
+            if let Some(count) = count.filter(|count| seconds > 0.0 && count != last) {
                 self.clock.add(number(count.wrapping_sub(*last)) / seconds);
                 (*last, *since) = (count, now);
             }
@@ -136,6 +137,7 @@ impl Load for Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use testkit::tree::Tree;
 
     const RIGHT: Unit = Unit { name: "right", work: |_| 5, answer: 5 };
@@ -161,6 +163,21 @@ mod tests {
         assert_eq!((part.fault_count, part.faults[0].part.as_str()), (1, "cpu 3"));
         assert_eq!(part.faults[0].message, "wrong: 0x4 instead of 0x5");
         assert_eq!(part.get("rounds"), Some(1.0));
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_no_clock() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 256]).unwrap();
+        let run = Run::default();
+        let tree = Tree::new(&[("sys/devices/system/cpu/cpu3/cpufreq/base_frequency", "2000000\n")]);
+        let mut core = core(&tree, &[RIGHT]);
+        let count = clocks(&file).unwrap();
+        core.counter = Some((file, count, run.now()));
+        run.end();
+        core.step(&run).unwrap();
+        core.end();
+        assert_eq!((core.findings().fault_count, core.findings().get("clock_average_hertz")), (0, None));
     }
 
     #[test]
