@@ -128,6 +128,8 @@ pub enum Step {
     Boot,
     /// The host's management controller cuts its power, and it starts again.
     PowerCut,
+    /// The host's TPM signs what it booted, together with all that the host has sent.
+    Attest,
 }
 
 /// What a report is compared with, and what comes of it.
@@ -212,6 +214,13 @@ impl Plan {
         if self.steps.first() != Some(&Step::Report) {
             return plan("the first step must be the report".to_owned());
         }
+        // What is sent later would not be signed.
+        let attested = self.steps.iter().position(|step| *step == Step::Attest);
+        if let Some(index) = attested.filter(|at| self.steps.iter().skip(at + 1).any(Step::leaves_files)) {
+            let what =
+                "`attest` must come after the steps whose results it signs: report, network, disk-speed and burnin";
+            return Some(Fault { at: At::Step(index), what: what.to_owned() });
+        }
         let steps = self.steps.iter().enumerate();
         steps.filter_map(|(index, step)| step.fault().map(|what| Fault { at: At::Step(index), what })).next()
     }
@@ -251,6 +260,7 @@ impl Step {
             Self::Install => "install",
             Self::Boot => "boot",
             Self::PowerCut => "power-cut",
+            Self::Attest => "attest",
         }
     }
 
@@ -260,7 +270,14 @@ impl Step {
             Self::Network { seconds, .. } | Self::DiskSpeed { seconds, .. } | Self::Burnin { seconds, .. } => {
                 Some(Duration::from_secs(*seconds))
             }
-            Self::Report | Self::Install | Self::Boot | Self::PowerCut => None,
+            Self::Report | Self::Install | Self::Boot | Self::PowerCut | Self::Attest => None,
+        }
+    }
+
+    fn leaves_files(&self) -> bool {
+        match self {
+            Self::Report | Self::Network { .. } | Self::DiskSpeed { .. } | Self::Burnin { .. } | Self::Attest => true,
+            Self::Install | Self::Boot | Self::PowerCut => false,
         }
     }
 

@@ -3,12 +3,14 @@
 
 mod common;
 
+use api::attest::AttestRequest;
 use api::certify::{CertifyAction, CertifyReply, CertifyRequest};
 use api::{EXTENSIONS_HEADER, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, StepReply, StepType};
 use certify::Plan;
 use common::{API, Answer, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
 use service_stub::control::{Console, certify::Certify};
+use testkit::tpm::{Tpm, has};
 
 const RUNS: &str = "/landfall/certify/runs";
 
@@ -399,4 +401,41 @@ fn plans_from_outside_are_checked() {
     assert_eq!(world.run(&id)["state"], "waiting", "there is no host");
     assert_eq!(world.running.request("POST", &format!("{RUNS}/{id}/actions/cancel"), &[], b"").status, 200);
     assert_eq!(world.run(&id)["state"], "cancelled");
+}
+
+#[test]
+fn a_tpm_vouches_for_what_its_host_sent() {
+    if !has(&["swtpm"]) {
+        return;
+    }
+    let (world, tpm) = (World::new(1), Tpm::bare());
+    let id = world.begin("[[step]]\ndo = \"burnin\"\nfor = \"1s\"\n[[step]]\ndo = \"attest\"\n");
+    world.work(good);
+    assert_eq!(world.step(&id, 0, 2), ("running".to_owned(), String::new()));
+    let steps = world.running.client().next_steps(world.infra_env, world.hosts[0]).unwrap();
+    let asked = steps.instructions.unwrap().into_iter().find(|step| step.step_type == StepType::Attest).unwrap();
+    let request: AttestRequest = serde_json::from_str(&asked.args[0]).unwrap();
+    let mut device = tpm.connect();
+    let mut exchange = |command: &[u8]| kernel::tpm::exchange(&mut device, command);
+    let reply = inventory::attest::prove(&mut exchange, &request, Vec::new()).unwrap();
+    assert_eq!(world.reply(0, StepType::Attest, 0, &serde_json::to_string(&reply).unwrap()), 204);
+    world.poll(0);
+    assert_eq!(world.step(&id, 0, 2), ("passed".to_owned(), String::new()));
+    assert_eq!(world.run(&id)["verdict"], "pass");
+
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name).display().to_string();
+    std::fs::write(at("password"), "secret\n").unwrap();
+    let (secret, public, archive, password) = (at("lab.key"), at("lab.key.pub"), at("run.tar"), at("password"));
+    let made = world.client(&["key", "--generate", &secret, "--password-file", &password]);
+    assert!(made.0, "{}", made.1);
+    let attached = ["--attach", &id, "--output", &archive, "--key", &secret, "--password-file", &password];
+    let attached = world.client(&attached);
+    assert!(attached.0, "{}", attached.1);
+    let checks = certify::verify(&mut std::fs::File::open(&archive).unwrap(), None).checks;
+    let tpm = checks.into_iter().find(|check| check.name == "TPM").unwrap();
+    assert_eq!(format!("{:?}", tpm.state), "Good", "{}", tpm.detail);
+    assert!(tpm.detail.contains("S0"), "{}", tpm.detail);
+    let verified = world.client(&["verify", &archive, "--key-file", &public]);
+    assert!(verified.0, "{}", verified.1);
 }

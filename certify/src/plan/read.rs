@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
     }
 
     fn step(&'a self, table: &'a DeTable<'a>, at: usize) -> Result<Step, PlanError> {
-        const STEPS: &str = "report, network, disk-speed, burnin, install, boot or power-cut";
+        const STEPS: &str = "report, network, disk-speed, burnin, attest, install, boot or power-cut";
         let mut keys = self.keys(table, at, "a step");
         let name = keys.needed("do", STEPS)?;
         keys.what = format!("a step `{name}`");
@@ -196,6 +196,7 @@ impl<'a> Reader<'a> {
             "install" => Step::Install,
             "boot" => Step::Boot,
             "power-cut" => Step::PowerCut,
+            "attest" => Step::Attest,
             other => return Err(keys.wrong("do", &format!("{STEPS}, not `{other}`"))),
         };
         keys.end()?;

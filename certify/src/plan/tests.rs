@@ -35,6 +35,8 @@ only = ["cpu", "memory"]
 memory = "64GiB"
 destroy = ["/dev/sdc"]
 [[step]]
+do = "attest"
+[[step]]
 do = "install"
 [[step]]
 do = "boot"
@@ -48,7 +50,7 @@ fn a_plan_is_read_with_its_expectations_and_survives_json() {
     assert_eq!((plan.policy.mismatch, plan.policy.hosts, plan.skus.len()), (Mismatch::Note, Some(3), 2));
     assert_eq!(plan.skus[0].expect, "[memory]\ninstalled_bytes = '64 GiB'\n");
     let names: Vec<_> = plan.steps.iter().map(Step::name).collect();
-    assert_eq!(names, ["report", "network", "disk-speed", "burnin", "install", "boot", "power-cut"]);
+    assert_eq!(names, ["report", "network", "disk-speed", "burnin", "attest", "install", "boot", "power-cut"]);
     assert_eq!(plan.steps[1], Step::Network { seconds: 5, min_mbit: Some(900) });
     assert_eq!(plan.steps[2], Step::DiskSpeed { seconds: 10, max_ms: Some(2.5), disk: Some("/dev/sdb".to_owned()) });
     let json = plan.to_json();
@@ -119,7 +121,7 @@ fn a_mistake_has_its_line_and_column() {
         (step("for = '1s'"), "line 2, column 1: a step needs do = ..., which is report, network, "),
         (
             step("do = 'dance'"),
-            "line 3, column 6: do of a step `dance` is report, network, disk-speed, burnin, install, boot or power-cut, not `dance`",
+            "line 3, column 6: do of a step `dance` is report, network, disk-speed, burnin, attest, install, boot or power-cut, not `dance`",
         ),
         (step("do = 'boot'\nfor = '1s'"), "line 4, column 1: a step `boot` has no for; it has do"),
         (step("do = 'burnin'"), "line 2, column 1: a step `burnin` needs for = ..., which is a time such as \"10m\""),

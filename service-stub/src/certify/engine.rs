@@ -11,7 +11,10 @@ use super::work::{ABSENCE_S, End, INSTALL_S, Place, Work};
 use crate::model::HostKey;
 use api::Timestamp;
 use api::certify::{CertifyReply, CertifyRequest};
-use certify::{Plan, Step, result::State};
+use certify::{
+    Plan, Step,
+    result::{ATTESTATION, State},
+};
 use std::collections::BTreeMap;
 
 /// How often an action is asked for.
@@ -43,6 +46,8 @@ pub(super) enum Order {
     Install(usize),
     /// Take it out of the cluster that it was installed as.
     Release(usize),
+    /// Have its TPM sign what it sent, or take the signature.
+    Attest(usize),
 }
 
 /// What an accepted reply adds to a run.
@@ -107,6 +112,9 @@ fn advance_host(run: &mut Run, index: usize, work: &[Work], hosts: &Hosts, now: 
         return None;
     }
     let facts = hosts.get(&run.hosts[index].key());
+    if *task.step() == Step::Attest {
+        return attesting(&mut run.hosts[index], index, at, task, facts, now);
+    }
     if !task.is_asked() {
         return installing(&mut run.hosts[index], index, at, task, facts, now);
     }
@@ -242,6 +250,56 @@ fn place_in(host: &HostRun, index: usize, at: usize) -> (Part, Option<usize>) {
     let own = step.parts.iter().position(|part| *part == index).unwrap_or(0);
     let (part, peer) = rounds::part(step.parts.len(), own, step.phase);
     (part, peer.and_then(|peer| step.parts.get(peer).copied()))
+}
+
+/// A signature of the host's TPM: its agent gives it in the live system.
+fn attesting(
+    host: &mut HostRun,
+    index: usize,
+    at: usize,
+    task: &Work,
+    facts: Option<&HostFacts>,
+    now: Timestamp,
+) -> Option<Order> {
+    let is_live = facts.is_some_and(|facts| facts.is_live);
+    let step = &mut host.steps[at];
+    if step.waits_since.is_zero() {
+        step.waits_since = now;
+    }
+    if is_live && step.started_at.is_zero() {
+        (step.state, step.started_at, step.attempts) = (State::Running, now, 1);
+    }
+    let fault = if !step.started_at.is_zero() && now.seconds_since(step.started_at) > task.limit_s() {
+        Some(format!("no signature of the TPM within {} minutes", task.limit_s() / 60))
+    } else if !is_live && now.seconds_since(step.waits_since) > ABSENCE_S {
+        Some("the host did not come back within a day".to_owned())
+    } else {
+        None
+    };
+    if let Some(fault) = fault {
+        step.find(&fault);
+        step.end(State::Error, now);
+        return None;
+    }
+    host.waits_for = if is_live { "waits for the TPM to sign".to_owned() } else { AWAY.to_owned() };
+    is_live.then_some(Order::Attest(index))
+}
+
+/// Takes what a TPM signed, or why it did not.
+pub(super) fn attested(run: &mut Run, index: usize, signed: Result<(), String>, now: Timestamp) {
+    let Some(host) = run.hosts.get_mut(index) else { return };
+    let Some(step) = host.current().and_then(|at| host.steps.get_mut(at)) else { return };
+    match signed {
+        Ok(()) => {
+            step.files = vec![ATTESTATION.to_owned()];
+            step.end(State::Passed, now);
+        }
+        Err(reason) => {
+            step.find(&reason);
+            step.end(State::Error, now);
+        }
+    }
+    host.waits_for.clear();
 }
 
 /// An installation, or the start of what was installed.

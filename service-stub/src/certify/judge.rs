@@ -36,7 +36,7 @@ pub(super) fn judge(step: &Step, phase: u32, part: Part, peer: Option<&str>, rep
         Step::Network { .. } if part == Part::Alone => doctor(reply),
         Step::Report => Judgement::new(State::Error, vec![reason(reply)]),
         // What it measured, the other end measured too.
-        Step::Network { .. } | Step::Install | Step::Boot | Step::PowerCut => carried_out(reply),
+        Step::Network { .. } | Step::Install | Step::Boot | Step::PowerCut | Step::Attest => carried_out(reply),
     };
     if !document.is_null() {
         let name = match step {

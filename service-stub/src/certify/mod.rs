@@ -72,11 +72,12 @@ fn advance_run(service: &Service, id: Uuid) -> Result<(), Refusal> {
 }
 
 fn carry_out(service: &Service, id: Uuid, order: Order) -> Result<(), Refusal> {
-    let (Order::Bind(index) | Order::Install(index) | Order::Release(index)) = order;
+    let (Order::Bind(index) | Order::Install(index) | Order::Release(index) | Order::Attest(index)) = order;
     let done = match order {
         Order::Bind(_) => orders::bind(service, id, index),
         Order::Install(_) => orders::install(service, id, index),
         Order::Release(_) => orders::release(service, id, index),
+        Order::Attest(_) => orders::attest(service, id, index),
     };
     let Err(refusal) = done else { return Ok(()) };
     let reason = refusal.message().to_owned();

@@ -1,6 +1,9 @@
-//! What the service does for a run with its own functions: makes a cluster of one host, installs it, and takes it apart again.
+//! What the service does for a run with its own functions: makes a cluster of one host, installs it, and takes it apart again; has
+//! a TPM sign what its host sent.
 
-use super::record::Run;
+use super::record::{HostRun, Run};
+use super::{engine, result};
+use crate::attest;
 use crate::check::host::valid_hostname;
 use crate::find::{find_host, find_infra_env};
 use crate::handlers::{clusters, lifecycle, new_cluster};
@@ -8,7 +11,12 @@ use crate::http::{Call, Refusal};
 use crate::model::{HostKey, HostRecord};
 use crate::service::Service;
 use crate::state::{ClusterState, HostState};
-use api::{ClusterCreateParams, ClusterId, Platform, Secret};
+use api::attest::Digest;
+use api::{ClusterCreateParams, ClusterId, Platform, Secret, Timestamp};
+use certify::{
+    manifest::{self, Entry},
+    result::ATTESTATION,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -126,4 +134,48 @@ pub(super) fn release(service: &Service, id: Uuid, index: usize) -> Result<(), R
             host.cluster_id = None;
         }
     })
+}
+
+/// Has the host's TPM sign all that the host sent, or takes the signature if it is there.
+pub(super) fn attest(service: &Service, id: Uuid, index: usize) -> Result<(), Refusal> {
+    let internal = |error: std::io::Error| Refusal::internal(&error);
+    let (key, _) = host(service, id, index)?;
+    let Some(run) = service.certifications.get(id) else { return Ok(()) };
+    let Some(host) = run.hosts.get(index) else { return Ok(()) };
+    let Some(at) = host.current() else { return Ok(()) };
+    let nonce = match host.steps.get(at).and_then(|step| step.nonce) {
+        Some(nonce) => nonce,
+        None => {
+            let nonce = Digest(sum(service, id, index, host).map_err(internal)?);
+            change(service, id, |run| {
+                if let Some(step) = run.hosts.get_mut(index).and_then(|host| host.steps.get_mut(at)) {
+                    step.nonce = Some(nonce);
+                }
+            })?;
+            nonce
+        }
+    };
+    let signed = match attest::evidence(service, key, nonce.0) {
+        None => {
+            attest::demand(service, key, nonce.0);
+            return Ok(());
+        }
+        Some(Ok(evidence)) => {
+            let bytes = serde_json::to_vec(&evidence).map_err(|error| Refusal::internal(&error))?;
+            service.certifications.put_document(id, index, ATTESTATION, &bytes).map_err(internal)?;
+            Ok(())
+        }
+        Some(Err(reason)) => Err(reason),
+    };
+    change(service, id, |run| engine::attested(run, index, signed, Timestamp::now()))
+}
+
+/// What an archive's verifier computes of the host's files.
+fn sum(service: &Service, id: Uuid, index: usize, host: &HostRun) -> std::io::Result<[u8; 32]> {
+    let folder = result::host(host).folder();
+    let names = host.steps.iter().flat_map(|step| &step.files);
+    let entry =
+        |name: &String| Ok(Entry::new(format!("{folder}/{name}"), &service.certifications.document(id, index, name)?));
+    let entries = names.map(entry).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(manifest::nonce(&entries, &folder))
 }

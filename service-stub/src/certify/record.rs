@@ -1,6 +1,7 @@
 //! A run of a certification as it is stored.
 
 use crate::model::HostKey;
+use api::attest::Digest;
 use api::{ClusterId, HostId, InfraEnvId, Timestamp};
 use certify::result::State;
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,8 @@ pub(crate) struct StepRun {
     pub measurements: BTreeMap<String, f64>,
     /// Names of its documents.
     pub files: Vec<String>,
+    /// SHA-256 of all documents, which a TPM is asked to sign.
+    pub nonce: Option<Digest>,
 }
 
 impl StepRun {

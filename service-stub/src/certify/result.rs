@@ -23,7 +23,7 @@ pub(super) fn result(run: &Run) -> Result {
     result
 }
 
-fn host(host: &HostRun) -> HostResult {
+pub(super) fn host(host: &HostRun) -> HostResult {
     let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     HostResult {
         serial: host.serial.clone(),

@@ -442,6 +442,41 @@ fn a_peer_that_is_lost_ends_the_pair_and_not_the_run() {
 }
 
 #[test]
+fn a_tpm_signs_in_the_live_system_or_not_at_all() {
+    let plan = step("attest", "");
+    let reached = |world: &mut World| {
+        world.reports(0, json!({}));
+        world.advance();
+        assert_eq!((world.orders.as_slice(), world.state(0, 1)), ([Order::Attest(0)].as_slice(), State::Running));
+        assert_eq!(world.poll(0), None, "it is another step's");
+    };
+    let mut world = World::new(1, &plan);
+    reached(&mut world);
+    let now = world.at();
+    engine::attested(&mut world.run, 0, Ok(()), now);
+    world.advance();
+    assert_eq!((world.run.state, world.state(0, 1)), (RunState::Done, State::Passed));
+    assert_eq!(world.run.hosts[0].steps[1].files, ["attestation.json"]);
+
+    let mut world = World::new(1, &plan);
+    reached(&mut world);
+    let now = world.at();
+    engine::attested(&mut world.run, 0, Err("there is no TPM".into()), now);
+    assert_eq!((world.state(0, 1), world.findings(0, 1).as_str()), (State::Error, "there is no TPM"));
+    engine::attested(&mut world.run, 0, Ok(()), now);
+    assert_eq!(world.state(0, 1), State::Error, "it has ended");
+
+    let mut world = World::new(1, &plan);
+    reached(&mut world);
+    world.facts(0).is_live = false;
+    world.advance();
+    assert!(world.orders.is_empty() && world.run.hosts[0].waits_for.starts_with("waits for the live system"));
+    world.now += 601;
+    world.advance();
+    assert_eq!(world.findings(0, 1), "no signature of the TPM within 10 minutes");
+}
+
+#[test]
 fn a_cancelled_run_asks_for_nothing_and_takes_nothing() {
     let mut world = World::new(1, &step("burnin", "for = \"1h\""));
     world.reports(0, json!({}));

@@ -15,6 +15,8 @@ pub(super) const INSTALL_S: i64 = 3 * 3600;
 const SERVE_LONGER_S: u64 = 30;
 /// Limit of a disk's measurement.
 const DISK_SPEED_S: u64 = 480;
+/// A TPM makes two keys first, which takes some a minute.
+const ATTEST_S: u64 = 600;
 /// Between the reply to a power cut and the cut.
 const POWER_CUT_AFTER_S: u64 = 5;
 
@@ -62,7 +64,7 @@ impl Work {
 
     /// Whether a host is asked for it in the live system.
     pub(super) fn is_asked(&self) -> bool {
-        !matches!((&self.step, self.is_installed), (Step::Install, _) | (Step::Boot, true))
+        !matches!((&self.step, self.is_installed), (Step::Install | Step::Attest, _) | (Step::Boot, true))
     }
 
     /// Whether the machine starts anew, or is written to: not done with one that failed before.
@@ -110,6 +112,7 @@ impl Work {
             },
             Step::PowerCut => CertifyAction::PowerCut { after_seconds: POWER_CUT_AFTER_S },
             Step::Boot | Step::Install => CertifyAction::Reboot,
+            Step::Attest => return Err("waits for the TPM"),
         })
     }
 
@@ -123,6 +126,7 @@ impl Work {
             // It begins once every part has what it needs.
             Step::Burnin { seconds, .. } => seconds.saturating_add(900),
             Step::Boot | Step::PowerCut | Step::Install => BOOT_S,
+            Step::Attest => ATTEST_S,
         };
         i64::try_from(limit_s).unwrap_or(i64::MAX)
     }
