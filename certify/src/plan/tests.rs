@@ -92,7 +92,7 @@ fn the_example_is_a_plan_also_with_what_stands_behind_comments() {
         })
         .collect();
     let plan = parse(&whole).unwrap();
-    assert_eq!((plan.skus.len(), plan.steps.len(), plan.policy.hosts), (2, 8, Some(3)), "{whole}");
+    assert_eq!((plan.skus.len(), plan.steps.len(), plan.policy.hosts), (2, 9, Some(3)), "{whole}");
 }
 
 #[test]
