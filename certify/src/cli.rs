@@ -42,8 +42,10 @@ Exit codes: 0 as it was signed by the key, 3 altered, of another key or wrong, 1
 
 Examples:
   landfall certify verify rack-7.tar --key-file lab.key.pub
-  landfall certify verify rack-7.tar --key RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3
-  landfall certify verify rack-7.tar --key-file lab.key.pub --json | jq -r .verdict")]
+  landfall certify verify rack-7.tar \\
+    --key RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3
+  landfall certify verify rack-7.tar --key-file lab.key.pub --json | \\
+    jq -r .verdict")]
 pub struct Verify {
     /// The archive
     file: PathBuf,
@@ -74,7 +76,7 @@ struct Trusted {
 Exit codes: 0 written, 1 failure, 2 wrong usage.
 
 Examples:
-  landfall certify export rack-7.tar --as html -o rack-7.html --key-file lab.key.pub
+  landfall certify export rack-7.tar --as html -o rack-7.html
   landfall certify export rack-7.tar --as cyclonedx | jq '.components[].name'
   landfall certify export rack-7.tar --as ocptv --host CZ1234 > CZ1234.jsonl")]
 pub struct Export {

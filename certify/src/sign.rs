@@ -227,13 +227,13 @@ impl FromStr for Signature {
 
     /// Only what [`SecretKey::sign`] writes. minisign writes another comment, which nothing protects.
     fn from_str(text: &str) -> Result<Self, SignError> {
-        Self::of_minisign(text).filter(|signature| signature.to_string() == text).ok_or(SignError::Form)
+        Self::from_minisign(text).filter(|signature| signature.to_string() == text).ok_or(SignError::Form)
     }
 }
 
 impl Signature {
     /// A signature of a file's BLAKE2b with any untrusted comment.
-    pub(crate) fn of_minisign(text: &str) -> Option<Self> {
+    pub(crate) fn from_minisign(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         lines.next()?.strip_prefix(UNTRUSTED)?;
         let bytes: [u8; 74] = decode(lines.next()?)?;

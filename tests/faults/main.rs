@@ -200,8 +200,10 @@ fn burn_in_finds_what_cannot_be_read() {
     assert_eq!((output.status.code(), &found["verdict"]), (Some(3), &"faults".into()), "{found:#}");
     let fault = &found["faults"][0];
     assert_eq!((&fault["kind"], &fault["lba"]), (&"disk".into(), &LBA.into()), "{found:#}");
-    let message = format!("cannot be read, up to LBA {LBA}: Input/output error (os error 5)");
-    assert_eq!(fault["message"], message, "{found:#}");
+    // Each C library has its own words for the error.
+    let message = fault["message"].as_str().unwrap();
+    let starts = message.starts_with(&format!("cannot be read, up to LBA {LBA}: "));
+    assert!(starts && message.ends_with("(os error 5)"), "{found:#}");
     let after = fault["found_after_seconds"].as_f64().unwrap();
     assert!(after <= found["elapsed_seconds"].as_f64().unwrap(), "{found:#}");
     println!("found after {after:.1} s: {message}");

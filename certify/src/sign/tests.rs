@@ -49,11 +49,11 @@ fn minisign_verifies_ours_and_we_verify_its() {
     assert!(succeeds(folder, &["-G", "-W", "-p", "its.pub", "-s", "its.key"], ""));
     assert!(succeeds(folder, &["-S", "-H", "-s", "its.key", "-m", "file", "-t", "a comment"], ""));
     let (public, signature): (PublicKey, _) = (read("its.pub").parse().unwrap(), read("file.minisig"));
-    let theirs = Signature::of_minisign(&signature).unwrap();
+    let theirs = Signature::from_minisign(&signature).unwrap();
     public.verify(b"Content", &theirs).unwrap();
     assert!(matches!(public.verify(b"content", &theirs), Err(SignError::Mismatch)));
     assert!(matches!(key.public().verify(b"Content", &theirs), Err(SignError::OtherKey(id)) if id == public.id()));
-    let other = Signature::of_minisign(&signature.replace("a comment", "b comment")).unwrap();
+    let other = Signature::from_minisign(&signature.replace("a comment", "b comment")).unwrap();
     assert!(matches!(public.verify(b"Content", &other), Err(SignError::Mismatch)));
     assert!(read("its.pub").contains(&public.id().to_string()), "{}", public.id());
     assert_eq!(public.to_string(), read("its.pub").lines().last().unwrap());
@@ -78,7 +78,7 @@ fn minisign_opens_our_keys() {
         let output = minisign(folder, &["-S", "-H", "-s", "key", "-m", "file"], input);
         assert_eq!(output.status.success(), works, "{password:?}: {output:?}");
     }
-    let signature = Signature::of_minisign(&fs::read_to_string(folder.join("file.minisig")).unwrap()).unwrap();
+    let signature = Signature::from_minisign(&fs::read_to_string(folder.join("file.minisig")).unwrap()).unwrap();
     key.public().verify(b"content", &signature).unwrap();
 }
 

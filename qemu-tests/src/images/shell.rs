@@ -150,8 +150,11 @@ impl Packages {
                 }
             }
         }
-        let mut files = self.programs.iter().chain(self.data);
-        files.try_for_each(|path| tree::place(&base.join(path), &tree.join(path)))?;
+        for path in self.programs.iter().chain(self.data) {
+            // What a link leads to need not be in the list.
+            let file = base.join(path).canonicalize().with_context(|| format!("following {path}"))?;
+            tree::place(&file, &tree.join(path))?;
+        }
         root::install_libraries(arch, base, tree, self.programs.iter().map(PathBuf::from).collect())
     }
 }

@@ -495,7 +495,7 @@ pub(super) fn reply(
         End::Reply => next_phase(host, at, task.phases(rounds), now),
     }
     if is_absurd {
-        "its report is no machine's: what differs is longer than any report".clone_into(&mut host.blocked);
+        "its report cannot be a machine's: what differs is longer than any report".clone_into(&mut host.blocked);
     }
     if let Some(comparison) = comparison.filter(|_| state == State::Passed) {
         host.sku = comparison.sku;

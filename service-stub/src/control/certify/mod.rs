@@ -35,9 +35,9 @@ const EXIT_INCOMPLETE: u8 = 4;
     subcommand_negates_reqs = true,
     after_help = "\
 Examples:
-  landfall certify model-x.toml --hosts 3 --output model-x.tar --key tester.key
+  landfall certify model-x.toml --hosts 3 --output x.tar --key tester.key
   landfall certify --attach 1b9d6bcd       # follow again
-  landfall certify compare 1b9d6bcd 9b2d   # facts and measurements side by side
+  landfall certify compare 1b9d6bcd 9b2d   # facts and measurements of both
 
 Exit codes: 0 every host passed, 1 refused by the service or another error, 2 wrong usage, 3 a host failed, 4 nothing failed but not \
 every step passed, 130 Ctrl-C."
@@ -89,13 +89,13 @@ enum Command {
         /// The run: its id, or the start of it
         run: String,
     },
-    #[command(flatten)]
-    Offline(Offline),
     /// Show all runs of a machine
     History {
         /// The machine's serial number
         serial: String,
     },
+    #[command(flatten)]
+    Offline(Offline),
 }
 
 impl Certify {
@@ -243,7 +243,7 @@ fn print(session: &Session, console: &mut Console, document: &Value) -> anyhow::
 fn follow(session: &Session, console: &Console, id: &str) -> anyhow::Result<Value> {
     let mut live = Live::new(io::stderr().is_terminal(), console.width);
     let note = format!(
-        "certification {id} goes on: `landfall certify --attach {id}` follows it again, `landfall certify cancel {id}` ends it"
+        "certification {id} continues: `landfall certify --attach {id}` follows it again, `landfall certify cancel {id}` ends it"
     );
     let interrupted = on_interrupt(move || live::put(&format!("\n{note}\n")))?;
     live.say(&format!("certification {id}"));
