@@ -15,7 +15,7 @@ use libc::c_long;
 pub struct Privileges {
     /// The capabilities of root that it retains.
     pub capabilities: &'static [Capability],
-    /// Its memory, bytes (`RLIMIT_DATA` of getrlimit(2)). [`ALL_MEMORY`] is no limit.
+    /// Its memory, bytes (`RLIMIT_DATA` of getrlimit(2)). `ALL_MEMORY` is no limit.
     pub memory_bytes: u64,
     /// How much sooner than others the kernel ends it when the machine's memory is short: 0 to 1000 (`oom_score_adj` of proc(5)).
     /// An installation is what all the rest is for.

@@ -68,7 +68,7 @@ pub(crate) fn kind(step_type: &StepType) -> Option<&'static Kind> {
 }
 
 /// Bounds of a step of this type; the narrowest for one without an action here. The action is for types that have bounds for each
-/// ([`certify::ACTIONS`]).
+/// (`certify::ACTIONS`).
 pub fn privileges(step_type: &StepType, action: Option<&str>) -> Privileges {
     match step_type {
         StepType::Certify => certify::privileges(action.unwrap_or_default()),
