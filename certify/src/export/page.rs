@@ -114,7 +114,7 @@ fn row(step: &StepResult) -> Markup {
             td {
                 @for finding in &step.findings { p { (printable(finding)) } }
                 @if !step.measurements.is_empty() {
-                    dl { @for (name, value) in &step.measurements { (fact(name, &value.to_string())) } }
+                    dl { @for (name, value) in &step.measurements { (fact(name, &number(*value))) } }
                 }
                 @if !step.files.is_empty() { p.files { (printable(&step.files.join(", "))) } }
             }
@@ -139,4 +139,13 @@ fn badge(verdict: Verdict) -> Markup {
         Verdict::Incomplete => "incomplete",
     };
     html! { span.badge.(class) { (verdict.name()) } }
+}
+
+/// With the digits that a reader needs: the archive has them all.
+fn number(value: f64) -> String {
+    let text = if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.3}") };
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
