@@ -1,10 +1,13 @@
-//! What memory is filled with, and whether it still holds that.
+//! What memory is filled with, and whether it still holds that. A released program is optimised for size as a whole, which vectorises
+//! nothing, so the loops work on a line of words at once: what the compiler unrolls here stays unrolled.
 
 use crate::Width;
-use std::hint::black_box;
+use std::{array, hint::black_box};
 
 /// Words that are compared at once; a page, which stays in the nearest cache.
 const BLOCK: usize = 512;
+/// Words that are written and compared together: a cache line. Lines begin at numbers that this divides.
+const LINE: usize = 8;
 /// Odd, without a pattern of its bits: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -35,7 +38,10 @@ impl Fill {
             Self::Constant(word) => word,
             Self::Walk { shift, zeros } => walk(number, shift) ^ flipped(zeros),
             Self::Address { inverted } => number.wrapping_mul(8) ^ flipped(inverted),
-            Self::Random { seed } => noise(number, seed),
+            Self::Random { seed } => {
+                let place = number % number_of(LINE);
+                spread(noise(number - place, seed), place)
+            }
         }
     }
 }
@@ -50,120 +56,170 @@ fn walk(number: u64, shift: u32) -> u64 {
     1 << (number.wrapping_add(u64::from(shift)) & 63)
 }
 
+/// The noise that all words of the line at that number are made from.
 #[inline(always)]
-fn noise(number: u64, seed: u64) -> u64 {
-    let mixed = (number ^ seed).wrapping_mul(GOLDEN);
+fn noise(line: u64, seed: u64) -> u64 {
+    let mixed = (line ^ seed).wrapping_mul(GOLDEN);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(GOLDEN);
     mixed ^ (mixed >> 32)
 }
 
-/// Calls a loop with the function from a word's number to the word, once for each kind: the choice is not made for every word.
-macro_rules! with_word {
+/// A line's noise as its word at that place: each bit stands elsewhere in each of the words.
+#[inline(always)]
+fn spread(noise: u64, place: u64) -> u64 {
+    let turn = u32::try_from(place % 64).unwrap_or_default();
+    noise.rotate_left(turn * 23) ^ GOLDEN.rotate_left(turn * 7)
+}
+
+/// Calls a loop with the function from a line's first number to its words, once for each kind: the choice is not made for every line.
+macro_rules! with_line {
     ($fill:expr, $looped:expr) => {
         match $fill {
-            Fill::Constant(word) => $looped(|_| word),
+            Fill::Constant(word) => $looped(|_| [word; LINE]),
             Fill::Walk { shift, zeros } => {
                 let flipped = flipped(zeros);
-                $looped(move |number| walk(number, shift) ^ flipped)
+                $looped(move |line: u64| array::from_fn(|at| walk(line.wrapping_add(number_of(at)), shift) ^ flipped))
             }
             Fill::Address { inverted } => {
                 let flipped = flipped(inverted);
-                $looped(move |number: u64| number.wrapping_mul(8) ^ flipped)
+                $looped(move |line: u64| {
+                    array::from_fn(|at| line.wrapping_add(number_of(at)).wrapping_mul(8) ^ flipped)
+                })
             }
-            Fill::Random { seed } => $looped(move |number| noise(number, seed)),
+            Fill::Random { seed } => $looped(move |line: u64| {
+                let noise = noise(line, seed);
+                array::from_fn(|at| spread(noise, number_of(at)))
+            }),
         }
     };
 }
 
-/// Fills words, the first of which has the number `first`.
-pub fn fill(width: Width, words: &mut [u64], first: u64, fill: Fill) {
-    width.run(|| with_word!(fill, |word| write(words, first, word)));
+/// A word as it is stored.
+trait Stored: Copy {
+    fn new(word: u64) -> Self;
+
+    fn word(self) -> u64;
+}
+
+impl Stored for u64 {
+    #[inline(always)]
+    fn new(word: u64) -> Self {
+        word
+    }
+
+    #[inline(always)]
+    fn word(self) -> u64 {
+        self
+    }
+}
+
+/// The least significant byte first.
+impl Stored for [u8; 8] {
+    #[inline(always)]
+    fn new(word: u64) -> Self {
+        word.to_le_bytes()
+    }
+
+    #[inline(always)]
+    fn word(self) -> u64 {
+        u64::from_le_bytes(self)
+    }
+}
+
+/// How many words stand before the first whole line.
+fn head_len(first: u64, len: usize) -> usize {
+    let head = first.wrapping_neg() % number_of(LINE);
+    usize::try_from(head).unwrap_or_default().min(len)
+}
+
+fn write_all<W: Stored>(width: Width, words: &mut [W], first: u64, fill: Fill) {
+    let one_by_one = |words: &mut [W], first: u64| {
+        for (place, stored) in words.iter_mut().enumerate() {
+            *stored = W::new(fill.word(first.wrapping_add(number_of(place))));
+        }
+    };
+    let (head, rest) = words.split_at_mut(head_len(first, words.len()));
+    let (lines, tail) = rest.as_chunks_mut();
+    let line = first.wrapping_add(number_of(head.len()));
+    one_by_one(head, first);
+    width.run(|| with_line!(fill, |words_of_line| write(lines, line, words_of_line)));
+    one_by_one(tail, line.wrapping_add(number_of(lines.len() * LINE)));
 }
 
 #[inline(always)]
-fn write(words: &mut [u64], first: u64, word: impl Fn(u64) -> u64) {
+fn write<W: Stored>(lines: &mut [[W; LINE]], first: u64, words_of_line: impl Fn(u64) -> [u64; LINE]) {
     let mut number = first;
-    for place in words {
-        *place = word(number);
-        number = number.wrapping_add(1);
+    for line in lines {
+        *line = words_of_line(number).map(W::new);
+        number = number.wrapping_add(number_of(LINE));
     }
+}
+
+/// Whether each word is what it was filled with.
+fn holds<W: Stored>(width: Width, words: &[W], first: u64, fill: Fill) -> bool {
+    let one_by_one = |words: &[W], first: u64| {
+        (0..).zip(words).all(|(place, stored)| stored.word() == fill.word(first.wrapping_add(place)))
+    };
+    let (head, rest) = words.split_at(head_len(first, words.len()));
+    let (lines, tail) = rest.as_chunks();
+    let line = first.wrapping_add(number_of(head.len()));
+    one_by_one(head, first)
+        && width.run(|| with_line!(fill, |words_of_line| differences(lines, line, words_of_line))) == 0
+        && one_by_one(tail, line.wrapping_add(number_of(lines.len() * LINE)))
+}
+
+#[inline(always)]
+fn differences<W: Stored>(lines: &[[W; LINE]], first: u64, words_of_line: impl Fn(u64) -> [u64; LINE]) -> u64 {
+    let mut number = first;
+    let mut all = 0;
+    for line in lines {
+        for (stored, expected) in line.iter().zip(words_of_line(number)) {
+            all |= stored.word() ^ expected;
+        }
+        number = number.wrapping_add(number_of(LINE));
+    }
+    all
+}
+
+/// Calls with the places of words that do not hold what they were filled with, in order, and with what they hold.
+fn find_wrong<W: Stored>(width: Width, words: &[W], first: u64, fill: Fill, wrong: &mut dyn FnMut(usize, u64)) {
+    let mut start = 0;
+    for block in words.chunks(BLOCK) {
+        let number = first.wrapping_add(number_of(start));
+        if !holds(width, block, number, fill) {
+            for (place, stored) in block.iter().enumerate() {
+                if stored.word() != fill.word(number.wrapping_add(number_of(place))) {
+                    wrong(start + place, stored.word());
+                }
+            }
+        }
+        start += block.len();
+    }
+}
+
+/// Fills words, the first of which has the number `first`.
+pub fn fill(width: Width, words: &mut [u64], first: u64, fill: Fill) {
+    write_all(width, words, first, fill);
 }
 
 /// Reports the places of words that do not hold what they were filled with, in order, with what they hold.
 pub fn check(width: Width, words: &[u64], first: u64, fill: Fill, wrong: &mut dyn FnMut(usize, u64)) {
-    let mut start = 0;
-    for block in words.chunks(BLOCK) {
-        let number = first.wrapping_add(number_of(start));
-        if width.run(|| with_word!(fill, |word| differences(block, number, word))) != 0 {
-            for (place, found) in block.iter().enumerate() {
-                if *found != fill.word(number.wrapping_add(number_of(place))) {
-                    wrong(start + place, *found);
-                }
-            }
-        }
-        start += block.len();
-    }
-}
-
-#[inline(always)]
-fn differences(words: &[u64], first: u64, word: impl Fn(u64) -> u64) -> u64 {
-    let mut number = first;
-    let mut all = 0;
-    for found in words {
-        all |= *found ^ word(number);
-        number = number.wrapping_add(1);
-    }
-    all
+    find_wrong(width, words, first, fill, wrong);
 }
 
 /// Fills bytes with words, least significant byte first, the first of which has the number `first`. A rest of less than a word stays.
 pub fn fill_bytes(width: Width, bytes: &mut [u8], first: u64, fill: Fill) {
-    width.run(|| {
-        with_word!(fill, |word| {
-            let (words, _) = bytes.as_chunks_mut();
-            write_bytes(words, first, word)
-        })
-    });
-}
-
-#[inline(always)]
-fn write_bytes(words: &mut [[u8; 8]], first: u64, word: impl Fn(u64) -> u64) {
-    let mut number = first;
-    for place in words {
-        *place = word(number).to_le_bytes();
-        number = number.wrapping_add(1);
-    }
+    write_all(width, bytes.as_chunks_mut::<8>().0, first, fill);
 }
 
 /// How many words differ from what the bytes were filled with, and the place of the first of them.
 pub fn check_bytes(width: Width, bytes: &[u8], first: u64, fill: Fill) -> Option<(u64, usize)> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let mut wrong: Option<(u64, usize)> = None;
-    let mut start = 0;
-    for block in words.chunks(BLOCK) {
-        let number = first.wrapping_add(number_of(start));
-        if width.run(|| with_word!(fill, |word| byte_differences(block, number, word))) != 0 {
-            for (place, found) in block.iter().enumerate() {
-                if u64::from_le_bytes(*found) != fill.word(number.wrapping_add(number_of(place))) {
-                    let (count, place) = wrong.unwrap_or((0, start + place));
-                    wrong = Some((count + 1, place));
-                }
-            }
-        }
-        start += block.len();
-    }
-    wrong
-}
-
-#[inline(always)]
-fn byte_differences(words: &[[u8; 8]], first: u64, word: impl Fn(u64) -> u64) -> u64 {
-    let mut number = first;
-    let mut all = 0;
-    for found in words {
-        all |= u64::from_le_bytes(*found) ^ word(number);
-        number = number.wrapping_add(1);
-    }
-    all
+    let mut found: Option<(u64, usize)> = None;
+    find_wrong(width, bytes.as_chunks::<8>().0, first, fill, &mut |place, _| {
+        let (count, place) = found.unwrap_or((0, place));
+        found = Some((count + 1, place));
+    });
+    found
 }
 
 /// Whether two pieces of bytes differ.
@@ -218,6 +274,16 @@ mod tests {
                 words[place] ^= 1 << (place % 64);
                 assert_eq!(wrong(&words, 1000, pattern), [(place, words[place])], "{pattern:?}");
                 words[place] ^= 1 << (place % 64);
+            }
+            // From the middle of a line.
+            for first in 1..9 {
+                let part = &mut words.clone()[first..first + 20];
+                assert_eq!(wrong(part, 1000 + number_of(first), pattern), []);
+                for place in 0..part.len() {
+                    part[place] ^= 2;
+                    assert_eq!(wrong(part, 1000 + number_of(first), pattern), [(place, part[place])]);
+                    part[place] ^= 2;
+                }
             }
         }
     }
