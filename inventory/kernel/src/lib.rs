@@ -43,6 +43,7 @@ pub mod terminal;
 pub mod tpm;
 pub mod udev;
 pub mod units;
+pub mod vectors;
 mod wrap;
 
 pub use cancel::Cancel;

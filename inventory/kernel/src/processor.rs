@@ -1,6 +1,9 @@
 //! On which processors a thread runs, how it gives way to others, and how wide its arithmetic is.
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "x86_64")]
+use crate::vectors::wide::{Bits256, Bits512};
+use crate::vectors::{Work, base};
 use nix::{
     errno::Errno,
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -82,6 +85,29 @@ impl Width {
             _ => {}
         }
         work()
+    }
+
+    /// Works on vectors of this width; of the base where the processor does not have it.
+    #[inline]
+    pub fn run_on_vectors<W: Work>(self, work: W) -> W::Output {
+        #[cfg(target_arch = "x86_64")]
+        match self {
+            // SAFETY: the processor was just found to have the features.
+            Self::Bits256 if self.is_there() => {
+                return unsafe { with_256_bits(|| work.run::<_, 8, 16>(Bits256::new())) };
+            }
+            // SAFETY: the same.
+            Self::Bits512 if self.is_there() => {
+                return unsafe { with_512_bits(|| work.run::<_, 4, 8>(Bits512::new())) };
+            }
+            _ => {}
+        }
+        // SAFETY: every processor of the architecture has them.
+        let vectors = unsafe { base::Base::new() };
+        #[cfg(target_arch = "aarch64")]
+        return work.run::<_, 16, 32>(vectors);
+        #[cfg(not(target_arch = "aarch64"))]
+        work.run::<_, 64, 64>(vectors)
     }
 }
 
