@@ -19,6 +19,8 @@ use std::{
 
 /// The newest version these rules were tried with.
 const VERSION: ABI = ABI::V7;
+/// Nodes of drivers of SAS adapters, and where those of CXL memory are.
+const CONTROLLERS: [&str; 3] = ["/dev/cxl", "/dev/mpt2ctl", "/dev/mpt3ctl"];
 /// Devices on one disk.
 const MAX_STACK: usize = 4096;
 
@@ -71,7 +73,8 @@ pub(super) fn restrict(rules: &Rules, named: &Named) -> Result<(), RulesetError>
         }
     }
     if rules.asks_controllers {
-        for node in nodes_of(&["/sys/class/scsi_generic"]) {
+        let others = CONTROLLERS.iter().map(PathBuf::from);
+        for node in nodes_of(&["/sys/class/scsi_generic"]).chain(others) {
             ruleset = allow(ruleset, &node, AccessFs::ReadFile | AccessFs::IoctlDev)?;
         }
     }

@@ -41,7 +41,7 @@ const DEVICES: Privileges = Privileges {
     // The node of a RAID controller's driver, which is opened before the rules hold.
     capabilities: &[CAP_MKNOD, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_RAWIO],
     reach: Reach::Only(Rules {
-        reads: &[SELF, FACTS, &["/etc/hostname", "/proc/devices", "/proc/driver/nvidia"]],
+        reads: &[SELF, FACTS, &["/dev/cpu", "/etc/hostname", "/proc/devices", "/proc/driver/nvidia"]],
         asks_controllers: true,
         // A TPM answers what was written to it, as a management controller does.
         writes: &[
@@ -55,7 +55,18 @@ const DEVICES: Privileges = Privileges {
             "/dev/tpmrm1",
         ],
         sockets: &[Socket::Udp, Socket::Route, Socket::Generic],
-        ioctls: &[SIOCETHTOOL, SG_IO, NVME_IOCTL_ADMIN_CMD, MEGASAS_IOC_FIRMWARE, IPMI[0], IPMI[1]],
+        ioctls: &[
+            SIOCETHTOOL,
+            SG_IO,
+            NVME_IOCTL_ADMIN_CMD,
+            MEGASAS_IOC_FIRMWARE,
+            MPT3[0],
+            MPT3[1],
+            MPT3[2],
+            CXL_MEM_SEND_COMMAND,
+            IPMI[0],
+            IPMI[1],
+        ],
         ..INVENTORY_RULES
     }),
     ..INVENTORY
@@ -63,6 +74,10 @@ const DEVICES: Privileges = Privileges {
 
 /// Of drivers/scsi/megaraid/megaraid_sas.h, on 64-bit machines.
 const MEGASAS_IOC_FIRMWARE: u64 = 0xc194_4d01;
+/// MPT3IOCINFO, MPT3COMMAND and MPT3BTDHMAPPING of drivers/scsi/mpt3sas/mpt3sas_ctl.h, likewise.
+const MPT3: [u64; 3] = [0xc05c_4c11, 0xc048_4c14, 0xc018_4c1f];
+/// Of linux/cxl_mem.h.
+const CXL_MEM_SEND_COMMAND: u64 = 0xc030_ce02;
 
 /// What all tests of the machine read meanwhile: its processors and memory, sensors, counters of errors, the kernel's log.
 const WATCHED: &[&str] = &[
