@@ -263,3 +263,43 @@ fn a_machine_with_many_parts() {
     facts.all_as_expected();
     println!("hardware, many parts: {:.1} s", began.elapsed().as_secs_f64());
 }
+
+/// Memory on CXL with a persistent part; its mailbox answers as far as this QEMU emulates it (hw/cxl/cxl-mailbox-utils.c).
+#[test]
+fn memory_on_cxl_is_reported() {
+    const RAM_MIB: u64 = 256;
+    const PERSISTENT_MIB: u64 = 512;
+    let began = Instant::now();
+    let mut vm = Vm::builder("hardware", "cxl")
+        .kernel(media::shell_system(Drivers::Full).unwrap())
+        .shell()
+        .machine("q35,cxl=on,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G")
+        .with("-m", "maxmem=4G,slots=4")
+        .with("-object", format!("memory-backend-ram,id=volatile,size={RAM_MIB}M"))
+        .with("-object", format!("memory-backend-ram,id=persistent,size={PERSISTENT_MIB}M"))
+        .with("-object", "memory-backend-ram,id=labels,size=2M")
+        .with("-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1")
+        .with("-device", "cxl-rp,port=0,bus=cxl.1,id=rp,chassis=0,slot=2")
+        .with(
+            "-device",
+            "cxl-type3,bus=rp,volatile-memdev=volatile,persistent-memdev=persistent,lsa=labels,id=memory,sn=0x1a2b3c4d",
+        )
+        .start()
+        .unwrap();
+    let mut facts = Facts::ask(&mut vm);
+    facts
+        .run("modprobe cxl_acpi; modprobe cxl_pci; modprobe cxl_mem; udevadm settle; ls /sys/bus/cxl/devices /dev/cxl");
+    let report = facts.report();
+    let expected = json!({
+        "cxl_memory": [{
+            "name": "mem0", "pci_address": "0000:0d:00.0", "serial": "0x1a2b3c4d", "firmware_version": "BWFW VERSION 00",
+            "ram_bytes": RAM_MIB * MIB, "persistent_bytes": PERSISTENT_MIB * MIB, "total_bytes": (RAM_MIB + PERSISTENT_MIB) * MIB,
+            "label_bytes": 2 * MIB,
+        }],
+    });
+    facts.contains("cxl", &report["attached_memory"], &expected);
+    println!("hardware, cxl: {:#}", report["attached_memory"]["cxl_memory"]);
+    facts.replays("cxl", &BOTH);
+    facts.all_as_expected();
+    println!("hardware, cxl: {:.1} s", began.elapsed().as_secs_f64());
+}
