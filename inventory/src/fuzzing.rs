@@ -1,6 +1,8 @@
 //! What fuzzers call: each function takes hostile bytes and does all that is done with them. Not part of the API.
 
-use crate::{ata, attest, bmc, disks, megaraid, nvme, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
+use crate::{
+    ata, attest, bmc, cxl, disks, megaraid, mpt, nvme, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm,
+};
 use std::collections::BTreeMap;
 
 /// Decodes an SMBIOS table and writes down every fact of it.
@@ -49,6 +51,16 @@ pub fn fuzz_ata(reply: &[u8]) {
 /// Reads the bytes as all that a MegaRAID controller tells.
 pub fn fuzz_megaraid(answer: &[u8]) {
     megaraid::fuzz(answer);
+}
+
+/// Reads the bytes as all that a SAS adapter's firmware tells.
+pub fn fuzz_mpt(answer: &[u8]) {
+    mpt::fuzz(answer);
+}
+
+/// Reads the bytes as all that a CXL memory device tells.
+pub fn fuzz_cxl(answer: &[u8]) {
+    cxl::fuzz(answer);
 }
 
 /// Reads the bytes as all that a SCSI disk counts.

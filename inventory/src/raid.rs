@@ -40,6 +40,18 @@ pub struct RaidController {
     /// Temperature of its processor, °C.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<u8>,
+    /// Whether its cache is used: enabled, or such as disabled for now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_state: Option<String>,
+    /// Part of its memory that is a cache for reads, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_bytes: Option<u64>,
+    /// Part of its memory that is a cache for writes, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_bytes: Option<u64>,
+    /// What is wrong with its cache, or why it is disabled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cache_problems: Vec<String>,
     /// The battery or capacitor that keeps its cache; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub battery: Option<RaidBattery>,
@@ -173,6 +185,12 @@ pub struct RaidDrive {
     /// Temperature, °C.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<u8>,
+    /// Part of its endurance that is used, percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<u8>,
+    /// Hours it was on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_on_hours: Option<u64>,
     /// What an ATA drive says of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ata: Option<AtaIdentity>,

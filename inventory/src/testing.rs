@@ -26,3 +26,12 @@ impl Deref for Tree {
         &self.0
     }
 }
+
+/// Bytes of a structure, with fields at their places.
+pub(crate) fn structure(len: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    for (at, field) in fields {
+        bytes[*at..*at + field.len()].copy_from_slice(field);
+    }
+    bytes
+}

@@ -1,6 +1,12 @@
 //! SCSI, ATA and NVMe commands that ask a disk what it is, and what disks say of a command that failed.
 
-use super::{MegaRaid, SmartArray, SmartLog};
+use super::{
+    Cxl, MegaRaid, SmartArray, SmartLog,
+    allowed::{
+        ATA_CHECK_POWER_MODE, ATA_IDENTIFY_DEVICE, ATA_SMART, Message, SMART_READ_DATA, SMART_READ_LOG,
+        SMART_READ_THRESHOLDS, check,
+    },
+};
 use kernel::{
     commands::{self, Direction, NvmeAdmin, ScsiReply},
     megaraid,
@@ -23,16 +29,12 @@ const PAGE_HEADER_BYTES: u16 = 4;
 const GROWN_DEFECTS: u8 = 1 << 3 | 4;
 /// A thousand drives, in the extended form.
 const MAX_REPORT_BYTES: u16 = 8 + 24 * 1024;
+/// A header and 256 drives.
+const MAP_BYTES: u16 = 64 + 8 * 256;
 const MAX_CONFIGURATION_BYTES: usize = 64 << 10;
 const ATA_SECTOR_BYTES: usize = 512;
-const ATA_IDENTIFY_DEVICE: u8 = 0xec;
-const ATA_CHECK_POWER_MODE: u8 = 0xe5;
-const ATA_SMART: u8 = 0xb0;
-const SMART_READ_DATA: u8 = 0xd0;
-const SMART_READ_THRESHOLDS: u8 = 0xd1;
-const SMART_READ_LOG: u8 = 0xd5;
-/// The logs that are read, by their address.
-const SMART_LOGS: [u8; 2] = [SmartLog::Errors as u8, SmartLog::SelfTests as u8];
+/// More than any of the answers has.
+const CXL_BYTES: usize = 256;
 
 /// What a SCSI command is sent to.
 pub(super) enum Target {
@@ -45,33 +47,9 @@ pub(super) enum Target {
     },
 }
 
-/// The only SCSI commands that are ever sent: none changes what a device holds or does.
-fn is_read_only(command: &[u8]) -> bool {
-    match command {
-        // INQUIRY, RECEIVE DIAGNOSTIC RESULTS, READ DEFECT DATA (10) and (12).
-        [0x12 | 0x1c | 0x37 | 0xb7, ..] => true,
-        // Smart Array's REPORT LOGICAL and PHYSICAL LUNS, and what BMIC READ asks for.
-        [0xc2 | 0xc3, ..] => true,
-        [0x26, _, _, _, _, _, bmic, ..] => matches!(*bmic, 0x10 | 0x11 | 0x12 | 0x15 | 0x66),
-        // LOG SENSE, unless parameters are to be saved.
-        [0x4d, flags, ..] => *flags == 0,
-        // ATA PASS-THROUGH (16), by its ATA command.
-        [0x85, _, _, _, features, _, _, _, low, _, _, _, _, _, ata, _] => match *ata {
-            ATA_SMART => match *features {
-                SMART_READ_LOG => SMART_LOGS.contains(low),
-                features => matches!(features, SMART_READ_DATA | SMART_READ_THRESHOLDS),
-            },
-            ata => matches!(ata, ATA_IDENTIFY_DEVICE | ATA_CHECK_POWER_MODE),
-        },
-        _ => false,
-    }
-}
-
 /// A command that reads into `data`, or has no data.
 fn scsi(target: &Target, command: &[u8], data: &mut [u8]) -> io::Result<ScsiReply> {
-    if !is_read_only(command) {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "not a command that only reads"));
-    }
+    check(Message::Scsi(command))?;
     let reply = match target {
         Target::Disk(disk) => {
             let direction = if data.is_empty() { Direction::None } else { Direction::FromDisk };
@@ -99,7 +77,7 @@ fn scsi(target: &Target, command: &[u8], data: &mut [u8]) -> io::Result<ScsiRepl
     Ok(reply)
 }
 
-/// The only commands to the firmware of a MegaRAID controller, with the bytes of their answers (`MR_DCMD_` of
+/// The commands to the firmware of a MegaRAID controller, with the bytes of their answers (`MR_DCMD_` of
 /// drivers/scsi/megaraid/megaraid_sas.h).
 fn megaraid_command(ask: MegaRaid) -> (u32, usize) {
     match ask {
@@ -116,6 +94,7 @@ fn megaraid_command(ask: MegaRaid) -> (u32, usize) {
 /// A question to the firmware of the MegaRAID controller that is this SCSI host.
 pub(super) fn megaraid(node: &File, host: u16, ask: MegaRaid) -> io::Result<Vec<u8>> {
     let (opcode, len) = megaraid_command(ask);
+    check(Message::MegaRaid(opcode))?;
     let [low, high] = match ask {
         MegaRaid::Drive(number) => number.to_le_bytes(),
         MegaRaid::Volume(number) => [number, 0],
@@ -156,10 +135,27 @@ pub(super) fn smart_array(controller: &Target, ask: SmartArray) -> io::Result<Ve
         SmartArray::Volumes => report(0xc2, 0),
         SmartArray::Volume(number) => bmic(0x10, number, 0, 512),
         SmartArray::VolumeStatus(number) => bmic(0x12, number, 0, 1024),
+        SmartArray::Cache => bmic(0xc1, 0, 0, 512),
+        SmartArray::Map => {
+            let [high, low] = MAP_BYTES.to_be_bytes();
+            (vec![0xc0, 0xc8, 0, 0, 0, 0, 0, 0, high, low, 0, 0], MAP_BYTES)
+        }
     };
     let mut data = vec![0; usize::from(len)];
     let reply = scsi(controller, &command, &mut data)?;
     data.truncate(reply.len);
+    Ok(data)
+}
+
+/// A command to a CXL memory device that has no input (CXL 3.1, 8.2.9): its output, as much as the device has.
+pub(super) fn cxl(memory: &File, ask: Cxl) -> io::Result<Vec<u8>> {
+    check(Message::Cxl(ask as u32))?;
+    let mut data = vec![0; CXL_BYTES];
+    let (status, len) = kernel::cxl::command(memory, ask as u32, &mut data)?;
+    match status {
+        0 => data.truncate(len),
+        status => return Err(io::Error::other(format!("the device refuses a CXL command: return code {status:x}h"))),
+    }
     Ok(data)
 }
 
@@ -305,34 +301,6 @@ pub(super) fn sense_key(sense: &[u8]) -> Option<(u8, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_reads_is_sent() {
-        let ata = |features: u8, command: u8| [0x85, 8, 0x0e, 0, features, 0, 1, 0, 0, 0, 0, 0, 0, 0, command, 0];
-        assert!(is_read_only(&[0x12, 1, 0x83, 0, 252, 0]));
-        assert!(is_read_only(&ata(0, ATA_IDENTIFY_DEVICE)) && is_read_only(&ata(SMART_READ_DATA, ATA_SMART)));
-        assert!(
-            is_read_only(&[0x4d, 0, 0x4d, 0, 0, 0, 0, 0, 252, 0])
-                && !is_read_only(&[0x4d, 1, 0x4d, 0, 0, 0, 0, 0, 252, 0])
-        );
-        // BMIC READ of a controller's identity; WRITE, FLUSH CACHE, READ of diagnostics.
-        assert!(is_read_only(&[0x26, 0, 0, 0, 0, 0, 0x11, 2, 0, 0]));
-        assert!(
-            !is_read_only(&[0x27, 0, 0, 0, 0, 0, 0xc2, 0, 4, 0])
-                && !is_read_only(&[0x26, 0, 0, 0, 0, 0, 0xf5, 0, 4, 0])
-        );
-        // FORMAT UNIT, MODE SELECT (10), WRITE (10), SANITIZE, SEND DIAGNOSTIC, LOG SELECT, START STOP UNIT.
-        for code in [0x04, 0x55, 0x2a, 0x48, 0x1d, 0x4c, 0x1b] {
-            assert!(!is_read_only(&[code, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "{code:02x}");
-        }
-        // Of logs only the two: a maker's own may do anything.
-        let log = |address: u8| [0x85, 8, 0x0e, 0, SMART_READ_LOG, 0, 1, 0, address, 0, 0x4f, 0, 0xc2, 0, ATA_SMART, 0];
-        assert!(is_read_only(&log(1)) && is_read_only(&log(6)) && !is_read_only(&log(0xa0)));
-        // SMART DISABLE, SMART EXECUTE OFF-LINE IMMEDIATE, SECURITY ERASE UNIT, WRITE DMA EXT.
-        for (features, command) in [(0xd9, ATA_SMART), (0xd4, ATA_SMART), (0, 0xf4), (0, 0x35)] {
-            assert!(!is_read_only(&ata(features, command)), "{command:02x}");
-        }
-    }
 
     #[test]
     fn pages_announce_their_length() {

@@ -1,9 +1,10 @@
 //! Answers of the running system. The only file that opens devices.
 
 use super::{
-    Question, allowed,
+    Question,
+    allowed::{Message, check},
     commands::{self, Target},
-    controller,
+    controller, mpt,
     question::place_behind,
     table, tpm,
 };
@@ -41,6 +42,8 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::NvmeHealth { controller } => commands::nvme_health(&open_controller(controller)?),
         Question::MegaRaid { host, ask } => commands::megaraid(&kernel::megaraid::open()?, *host, *ask),
         Question::SmartArray { node, ask } => commands::smart_array(&generic(node)?, *ask),
+        Question::Mpt { generation, adapter, ask } => mpt::answer(&kernel::mpt::open(*generation)?, *adapter, *ask),
+        Question::Cxl { memory, ask } => commands::cxl(&open_controller(&format!("cxl/{memory}"))?, *ask),
         Question::Ipmi { netfn, command, data } => ipmi(&open_ipmi()?, *netfn, *command, data),
         Question::SensorRecords => with_controller(|send| controller::sensor_records(send)),
         Question::PartData { device } => with_controller(|send| controller::part(send, *device)),
@@ -67,7 +70,16 @@ pub(super) fn answer(question: &Question) -> io::Result<Vec<u8>> {
         Question::Ethtool { interface, what } => kernel::ethnl::get(interface, *what),
         Question::ModulePage { interface, page } => kernel::ethnl::module_page(interface, *page),
         Question::Cpuid { leaf, subleaf } => kernel::cpuid::leaf(*leaf, *subleaf),
+        Question::Register { number } => register(*number),
     }
+}
+
+/// Of the first processor; those that are read are the same for all.
+fn register(number: u32) -> io::Result<Vec<u8>> {
+    check(Message::Register(number))?;
+    let mut value = vec![0; 8];
+    open_controller("cpu/0/msr")?.read_exact_at(&mut value, number.into())?;
+    Ok(value)
 }
 
 fn attribute(path: &str) -> io::Result<Vec<u8>> {
@@ -153,7 +165,7 @@ fn with_controller(work: impl FnOnce(controller::Send<'_>) -> io::Result<Vec<u8>
 }
 
 pub(super) fn ipmi(node: &File, netfn: u8, command: u8, data: &[u8]) -> io::Result<Vec<u8>> {
-    allowed::ipmi(netfn, command, data)?;
+    check(Message::Ipmi { netfn, command, data })?;
     kernel::ipmi::ipmi(node, netfn, command, data)
 }
 

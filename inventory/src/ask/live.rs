@@ -1,6 +1,6 @@
 //! Questions to the running system: interfaces of the tests' own as `ethtool` sees them, and devices that can't answer.
 
-use super::{MegaRaid, Question, SmartArray, SmartLog};
+use super::{Cxl, MegaRaid, Mpt, Question, SmartArray, SmartLog};
 use crate::{Root, ethnl, ethtool, optics};
 use kernel::{ethnl::Get, order::Gather};
 use nix::sched::{CloneFlags, unshare};
@@ -150,6 +150,10 @@ fn what_is_no_such_device_refuses() {
             Question::EnclosurePage { node: disk(), page: 1 },
             Question::SmartArray { node: disk(), ask: SmartArray::Controller },
             Question::MegaRaid { host: 9999, ask: MegaRaid::Controller },
+            Question::Mpt { generation: 3, adapter: 9999, ask: Mpt::Volumes },
+            Question::Cxl { memory: disk(), ask: Cxl::Health },
+            // A register that is not on the list.
+            Question::Register { number: 0x1b },
             Question::AtaIdentify { disk: disk() },
             Question::AtaSmartData { disk: disk() },
             Question::AtaSmartThresholds { disk: disk() },

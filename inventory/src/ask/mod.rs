@@ -8,6 +8,7 @@ mod devices;
 mod letter;
 #[cfg(test)]
 mod live;
+mod mpt;
 mod patience;
 mod power;
 mod question;
@@ -19,6 +20,6 @@ mod tpm;
 pub(crate) use devices::open_tpm;
 pub(crate) use patience::Patience;
 pub use power::{PowerError, PowerSwitch};
-pub(crate) use question::{MegaRaid, Question, SmartArray, SmartLog, drive_behind};
+pub(crate) use question::{Cxl, MegaRaid, Mpt, Question, SmartArray, SmartLog, drive_behind};
 pub(crate) use table::{Table, messages};
 pub(crate) use tpm::nv as certificate_at;

@@ -60,7 +60,10 @@ fn accepted(what: &'static str, reply: &[u8]) -> Result<(), PowerError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::allowed, *};
+    use super::{
+        super::allowed::{Message, check},
+        *,
+    };
 
     #[test]
     fn a_controller_that_turns_nothing_off_resets() {
@@ -86,7 +89,7 @@ mod tests {
     fn no_question_is_a_request_to_cut_the_power() {
         for control in [ChassisControl::PowerCycle, ChassisControl::HardReset] {
             let (netfn, command, data) = control.request();
-            assert!(allowed::ipmi(netfn, command, &data).is_err(), "{control:?}");
+            assert!(check(Message::Ipmi { netfn, command, data: &data }).is_err(), "{control:?}");
         }
     }
 }

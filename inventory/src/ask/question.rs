@@ -70,6 +70,10 @@ pub(crate) enum SmartArray {
     Volume(u8),
     /// BMIC SENSE LOGICAL DRIVE STATUS: 1024 bytes.
     VolumeStatus(u8),
+    /// BMIC SENSE CACHE CONFIGURATION: 512 bytes.
+    Cache,
+    /// CISS GET RAID MAP, of a volume by its own node.
+    Map,
 }
 
 impl SmartArray {
@@ -82,6 +86,64 @@ impl SmartArray {
             Self::Volumes => "volumes".to_owned(),
             Self::Volume(number) => format!("volume-{number}"),
             Self::VolumeStatus(number) => format!("volume-status-{number}"),
+            Self::Cache => "cache".to_owned(),
+            Self::Map => "map".to_owned(),
+        }
+    }
+}
+
+/// What a SAS adapter of the drivers `mpt2sas` and `mpt3sas` is asked. Devices go by the firmware's handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Mpt {
+    /// What its driver knows of it: 92 bytes.
+    Info,
+    /// The page with its temperatures.
+    Temperatures,
+    /// Pages of all volumes, one behind the other.
+    Volumes,
+    /// Pages of all drives of volumes, and of spares.
+    Drives,
+    /// The page with a volume's name.
+    VolumeName(u16),
+    /// Channel and target of a volume: two numbers of 32 bits, little endian.
+    Place(u16),
+    /// The page of a SAS device.
+    Device(u16),
+}
+
+impl Mpt {
+    fn name(self) -> String {
+        match self {
+            Self::Info => "info".to_owned(),
+            Self::Temperatures => "temperatures".to_owned(),
+            Self::Volumes => "volumes".to_owned(),
+            Self::Drives => "drives".to_owned(),
+            Self::VolumeName(handle) => format!("name-{handle:04x}"),
+            Self::Place(handle) => format!("place-{handle:04x}"),
+            Self::Device(handle) => format!("device-{handle:04x}"),
+        }
+    }
+}
+
+/// What a CXL memory device is asked, by the kernel's number of the command (linux/cxl_mem.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Cxl {
+    Identity = 1,
+    Firmware = 4,
+    Health = 7,
+    Alerts = 11,
+}
+
+impl Cxl {
+    /// All, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Identity, Self::Firmware, Self::Health, Self::Alerts];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Firmware => "firmware",
+            Self::Health => "health",
+            Self::Alerts => "alerts",
         }
     }
 }
@@ -130,6 +192,10 @@ pub(crate) enum Question {
     MegaRaid { host: u16, ask: MegaRaid },
     /// A question to a Smart Array controller, by its generic SCSI node such as `sg0`.
     SmartArray { node: String, ask: SmartArray },
+    /// A question to a SAS adapter, by the generation of its driver and the driver's number of it.
+    Mpt { generation: u8, adapter: u32, ask: Mpt },
+    /// The output of a command to a CXL memory device such as `mem0`.
+    Cxl { memory: String, ask: Cxl },
     /// A request to the management controller, on its system interface, LUN 0: the reply from its completion code on.
     Ipmi { netfn: u8, command: u8, data: Vec<u8> },
     /// All sensor data records of the management controller, one behind the other.
@@ -164,6 +230,8 @@ pub(crate) enum Question {
     ModulePage { interface: String, page: ModulePage },
     /// A leaf of CPUID, of any processor: EAX, EBX, ECX, EDX, little endian.
     Cpuid { leaf: u32, subleaf: u32 },
+    /// A register of the first processor, 8 bytes little endian, where the kernel has a node for them (the module `msr`).
+    Register { number: u32 },
 }
 
 impl Question {
@@ -188,6 +256,10 @@ impl Question {
             Self::NvmeHealth { controller } => disk(controller, "nvme-health"),
             Self::MegaRaid { host, ask } => disk(&format!("{MEGARAID}{host}"), &format!("megaraid-{}", ask.name())),
             Self::SmartArray { node, ask } => disk(node, &format!("smartarray-{}", ask.name())),
+            Self::Mpt { generation, adapter, ask } => {
+                disk(&adapter_name(*generation, *adapter), &format!("mpt-{}", ask.name()))
+            }
+            Self::Cxl { memory, ask } => disk(&format!("cxl!{memory}"), ask.name()),
             Self::Ipmi { netfn, command, data } => {
                 let data: String = data.iter().map(|byte| format!("-{byte:02x}")).collect();
                 format!("/landfall/ipmi/{netfn:02x}-{command:02x}{data}")
@@ -222,6 +294,7 @@ impl Question {
                 port(interface, &format!("module-{device:02x}-{bank:02x}-{page:02x}-{half}"))
             }
             Self::Cpuid { leaf, subleaf } => format!("/landfall/cpuid/{leaf:08x}-{subleaf}"),
+            Self::Register { number } => format!("/landfall/registers/{number:08x}"),
         }
     }
 
@@ -246,11 +319,14 @@ impl Question {
             Self::EnclosurePage { node, .. } | Self::SmartArray { node, .. } => Some(node.clone()),
             Self::NvmeController { controller } | Self::NvmeHealth { controller } => Some(controller.clone()),
             Self::MegaRaid { host, .. } => Some(format!("{MEGARAID}{host}")),
+            Self::Mpt { generation, adapter, .. } => Some(adapter_name(*generation, *adapter)),
+            Self::Cxl { memory, .. } => Some(format!("cxl/{memory}")),
             Self::Ipmi { .. }
             | Self::SensorRecords
             | Self::PartData { .. }
             | Self::Events { .. }
-            | Self::Cpuid { .. } => None,
+            | Self::Cpuid { .. }
+            | Self::Register { .. } => None,
             Self::TpmCapability { tpm, .. } | Self::TpmNv { tpm, .. } | Self::TpmPublic { tpm, .. } => {
                 Some(tpm.clone())
             }
@@ -266,6 +342,11 @@ impl Question {
             | Self::ModulePage { interface, .. } => Some(interface.clone()),
         }
     }
+}
+
+/// No disk is called so.
+fn adapter_name(generation: u8, adapter: u32) -> String {
+    format!("mpt{generation}sas{adapter}")
 }
 
 /// A kernel name as one path component.

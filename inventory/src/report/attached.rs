@@ -1,7 +1,11 @@
 //! Memory besides the modules in the processors' sockets: CXL and persistent memory.
 
-use super::{finding::Finding, place::pci_address};
-use crate::Root;
+use super::{finding::Finding, logs::answers, place::pci_address};
+use crate::{
+    Root,
+    ask::{Cxl, Question},
+    cxl::{self, CxlHealth, CxlLimits},
+};
 use kernel::order;
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +72,21 @@ pub struct CxlMemory {
     /// Room for labels of namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_bytes: Option<u64>,
+    /// All of its memory, however it is divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// Version of the firmware that it uses after its next reset, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged_firmware_version: Option<String>,
     /// State of its lock: disabled, unlocked, locked, frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_state: Option<String>,
+    /// What it says of its health.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<CxlHealth>,
+    /// From where on it warns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CxlLimits>,
 }
 
 /// A decoder of CXL addresses: of a host bridge, a switch or a device.
@@ -251,6 +267,7 @@ pub(super) fn attached_memory(root: &Root) -> Option<AttachedMemory> {
             _ => {}
         }
     }
+    ask(root, &mut found.cxl_memory);
     for (name, nd) in devices(root, ND) {
         match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
             "nmem" => found.nvdimms.push(nvdimm(name, &nd)),
@@ -273,6 +290,21 @@ fn devices<'a>(root: &'a Root, bus: &str) -> Vec<(String, Device<'a>)> {
     names.into_iter().map(|name| (name.clone(), Device { root, dir: format!("{bus}/{name}") })).collect()
 }
 
+/// What only the devices themselves tell.
+fn ask(root: &Root, memory: &mut [CxlMemory]) {
+    let of_one = |one: &CxlMemory| Cxl::ALL.map(|ask| Question::Cxl { memory: one.name.clone(), ask });
+    let mut answers = answers(root, &memory.iter().flat_map(of_one).collect::<Vec<_>>()).into_iter();
+    for one in memory {
+        let [identity, firmware, health, alerts] =
+            std::array::from_fn(|_| answers.next().flatten().unwrap_or_default());
+        let [active, staged] = cxl::firmware(&firmware);
+        one.total_bytes = cxl::total_bytes(&identity);
+        one.firmware_version = one.firmware_version.take().or_else(|| active.clone());
+        one.staged_firmware_version = staged.filter(|staged| Some(staged) != active.as_ref());
+        (one.health, one.limits) = (cxl::health(&health), cxl::limits(&alerts));
+    }
+}
+
 fn cxl_memory(name: String, cxl: &Device<'_>) -> CxlMemory {
     CxlMemory {
         name,
@@ -284,6 +316,7 @@ fn cxl_memory(name: String, cxl: &Device<'_>) -> CxlMemory {
         persistent_bytes: cxl.bytes("pmem/size"),
         label_bytes: cxl.bytes("label_storage_size"),
         security_state: cxl.text("security/state"),
+        ..CxlMemory::default()
     }
 }
 
@@ -354,6 +387,16 @@ fn namespace(name: String, nd: &Device<'_>) -> Option<NvdimmNamespace> {
 
 pub(super) fn findings(memory: &AttachedMemory) -> Vec<Finding> {
     let mut found = Vec::new();
+    for one in &memory.cxl_memory {
+        let name = format!("CXL memory {}", one.name);
+        let Some(health) = &one.health else { continue };
+        if let Some(state) = health.media_state.as_ref().filter(|state| *state != "normal") {
+            found.push(Finding::warning(&name, format!("the state of its memory is: {state}")));
+        }
+        if !health.problems.is_empty() {
+            found.push(Finding::warning(&name, format!("it warns: {}", health.problems.join(", "))));
+        }
+    }
     for module in &memory.nvdimms {
         for flag in &module.raised_flags {
             let meaning = FLAGS.iter().find(|(known, _)| known == flag).map_or(flag.as_str(), |(_, meaning)| meaning);
@@ -372,7 +415,7 @@ pub(super) fn findings(memory: &AttachedMemory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Tree;
+    use crate::{cxl::tests::health_info, testing::Tree};
 
     #[test]
     fn cxl() {
@@ -389,6 +432,8 @@ mod tests {
             tree.add(&format!("{pci}/{file}"), format!("{content}\n"));
         }
         tree.link("sys/bus/cxl/devices/mem0", &format!("../../../../{pci}"));
+        tree.add("landfall/disks/cxl!mem0/health", health_info(1, 1, 0));
+        tree.add("landfall/disks/cxl!mem0/alerts", [0; 9]);
         for (file, content) in [
             ("decoder0.0/size", "0x4000000000"),
             ("decoder0.0/devtype", "cxl_decoder_root"),
@@ -409,6 +454,13 @@ mod tests {
         assert_eq!((memory.pci_address.as_deref(), memory.numa_node), (Some("0000:0d:00.0"), Some(1)));
         assert_eq!((memory.ram_bytes, memory.persistent_bytes), (Some(256 << 30), None));
         assert_eq!(memory.serial.as_deref(), Some("0x1a2b3c4d"));
+        let health = memory.health.as_ref().unwrap();
+        assert_eq!((health.temperature_celsius, &memory.limits, memory.total_bytes), (Some(41), &None, None));
+        let expected = [
+            Finding::warning("CXL memory mem0", "the state of its memory is: not ready"),
+            Finding::warning("CXL memory mem0", "it warns: maintenance needed"),
+        ];
+        assert_eq!(findings(&found), expected);
         let [decoder] = &found.cxl_decoders[..] else { panic!("{found:?}") };
         assert_eq!((decoder.kind.as_deref(), decoder.is_locked), (Some("root"), Some(true)));
         let [region] = &found.cxl_regions[..] else { panic!("{found:?}") };

@@ -27,6 +27,9 @@ const FIRMWARE: [&str; 7] = [
 const BIOS: [&str; 4] = ["version_bios", "option_rom_version", "optrom_bios_version", "hba_bios_version"];
 const MODEL: [&str; 5] = ["board_name", "modelname", "model_name", "model", "host_fw_model"];
 const SERIAL: [&str; 5] = ["board_tracer", "serialnum", "serial_num", "serial_number", "hba_serial_number"];
+const NVDATA: [&str; 2] = ["version_nvdata_persistent", "version_nvdata_default"];
+const CHIP: [&str; 1] = ["version_product"];
+const ASSEMBLY: [&str; 1] = ["board_assembly"];
 const DRIVER_VERSION: [&str; 4] = ["lpfc_drvr_version", "driver_version", "host_driver_version", "hba_driver_version"];
 
 /// An NVMe controller: a drive's, or a connection to a remote one.
@@ -100,6 +103,21 @@ pub struct StorageAdapter {
     /// Version of its boot ROM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bios_version: Option<String>,
+    /// Version of the settings that its firmware stores (NVDATA).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nvdata_version: Option<String>,
+    /// Its chip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chip: Option<String>,
+    /// The maker's number of the board.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assembly: Option<String>,
+    /// Temperature of its processor, °C.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<u8>,
+    /// Temperature of its board, °C.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board_temperature_celsius: Option<u8>,
     /// Fibre Channel ports, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fibre_channel_ports: Vec<FibreChannelPort>,
@@ -217,6 +235,9 @@ fn adapter(root: &Root, dir: &str, address: Option<String>, driver: Option<Strin
         serial: first(&SERIAL),
         firmware_version: first(&FIRMWARE),
         bios_version: first(&BIOS),
+        nvdata_version: first(&NVDATA),
+        chip: first(&CHIP),
+        assembly: first(&ASSEMBLY),
         address,
         driver,
         ..StorageAdapter::default()

@@ -1,10 +1,15 @@
-//! What a processor offers for confidential computing: enclaves of SGX, and guests with encrypted memory of SEV.
+//! What a processor offers for confidential computing: enclaves of SGX, and guests with encrypted memory of SEV and TDX.
 
 use crate::{Root, ask::Question};
-use kernel::bytes::le32;
+use kernel::bytes::{le32, le64};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// What the kernel divides among groups of processes: a name and a number in each line.
+const CAPACITY: &str = "/sys/fs/cgroup/misc.capacity";
+/// `IA32_MKTME_KEYID_PARTITIONING` and `IA32_TME_ACTIVATE` (Intel SDM 4, table 2-2).
+const KEYS: u32 = 0x87;
+const ACTIVATION: u32 = 0x982;
 const NODES: &str = "/sys/devices/system/node";
 /// Sections of enclave memory that are looked for, by subleaf.
 const SECTIONS: std::ops::Range<u32> = 2..10;
@@ -38,8 +43,32 @@ pub struct MemoryEncryption {
     /// Privilege levels in a guest (VMPL).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_privilege_levels: Option<u32>,
+    /// Guests that the kernel lets run with SEV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usable_guests: Option<u64>,
+    /// Guests that the kernel lets run with SEV-ES or SEV-SNP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usable_es_guests: Option<u64>,
     /// Bits of physical addresses that encryption takes away.
     pub lost_address_bits: u32,
+}
+
+/// Intel's memory encryption (TME) and its guests with encrypted memory (TDX). Most of it needs the kernel's module `msr`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TrustDomains {
+    /// Whether the firmware has enabled encryption of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_memory_encrypted: Option<bool>,
+    /// Keys for memory (MKTME), without those below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_keys: Option<u32>,
+    /// Keys for guests: as many may run at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_keys: Option<u32>,
+    /// Guests that the kernel lets run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usable_guests: Option<u64>,
 }
 
 /// EAX, EBX, ECX and EDX; `None` where the processor has no such leaf.
@@ -86,11 +115,34 @@ pub(super) fn memory_encryption(root: &Root) -> Option<MemoryEncryption> {
         names.iter().filter(|(bit, _)| features >> bit & 1 == 1).map(|(_, name)| (*name).to_owned()).collect();
     (!features.is_empty()).then(|| MemoryEncryption {
         features,
+        usable_guests: capacity(root, "sev"),
+        usable_es_guests: capacity(root, "sev_es"),
         guests,
         es_guests: first_plain.saturating_sub(1).min(guests),
         guest_privilege_levels: Some(sizes >> 12 & 0xf).filter(|levels| *levels > 0),
         lost_address_bits: sizes >> 6 & 0x3f,
     })
+}
+
+fn capacity(root: &Root, name: &str) -> Option<u64> {
+    let text = root.attribute(CAPACITY)?;
+    text.lines().find_map(|line| line.split_once(' ').filter(|(one, _)| *one == name)?.1.trim().parse().ok())
+}
+
+/// `None` for a processor without it. Of one that does not have the registers, they are not read.
+pub(super) fn trust_domains(root: &Root, flags: &BTreeSet<String>) -> Option<TrustDomains> {
+    let has = |flag: &str| flags.contains(flag);
+    let register = |number: u32| le64(&root.ask(&Question::Register { number }).ok()?, 0);
+    let low = |value: u64| u32::try_from(value & 0xffff_ffff).ok();
+    let has_keys = has("tme") || has("tdx_host_platform");
+    let (activation, keys) = if has_keys { (register(ACTIVATION), register(KEYS)) } else { (None, None) };
+    let found = TrustDomains {
+        is_memory_encrypted: activation.map(|value| value & 3 == 3),
+        shared_keys: keys.and_then(low),
+        private_keys: keys.and_then(|keys| low(keys >> 32)),
+        usable_guests: capacity(root, "tdx"),
+    };
+    (found != TrustDomains::default()).then_some(found)
 }
 
 #[cfg(test)]
@@ -121,6 +173,31 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_guests_of_trust_domains() {
+        let tree = Tree::new(&[]);
+        tree.add("landfall/registers/00000087", (u64::from(64_u32) << 32 | 63).to_le_bytes());
+        tree.add("landfall/registers/00000982", 0x3f_0000_0003_u64.to_le_bytes());
+        // Without the feature they are not read.
+        assert_eq!(trust_domains(&tree.root(), &BTreeSet::new()), None);
+        tree.add("sys/fs/cgroup/misc.capacity", "sev 509\nsev_es 99\ntdx 31\n");
+        let flags = BTreeSet::from(["tme".to_owned()]);
+        let expected = TrustDomains {
+            is_memory_encrypted: Some(true),
+            shared_keys: Some(63),
+            private_keys: Some(64),
+            usable_guests: Some(31),
+        };
+        assert_eq!(trust_domains(&tree.root(), &flags), Some(expected.clone()));
+        // Without the module `msr`, and with a register that is cut.
+        tree.add("landfall/registers/00000087", [0; 7]).add("landfall/registers/00000982", "");
+        let usable_guests = expected.usable_guests;
+        assert_eq!(
+            trust_domains(&tree.root(), &flags),
+            Some(TrustDomains { usable_guests, ..TrustDomains::default() })
+        );
+    }
+
+    #[test]
     fn encrypted_guests() {
         let tree = Tree::new(&[]);
         assert_eq!(memory_encryption(&tree.root()), None);
@@ -129,7 +206,10 @@ mod tests {
         let found = memory_encryption(&tree.root()).unwrap();
         assert_eq!(found.features, ["sme", "sev", "sev_es", "sev_snp"]);
         assert_eq!((found.guests, found.es_guests, found.lost_address_bits), (509, 99, 5));
-        assert_eq!(found.guest_privilege_levels, Some(4));
+        assert_eq!((found.guest_privilege_levels, found.usable_guests), (Some(4), None));
+        tree.add("sys/fs/cgroup/misc.capacity", "sev_es 98\nsev 410\n");
+        let found = memory_encryption(&tree.root()).unwrap();
+        assert_eq!((found.usable_guests, found.usable_es_guests), (Some(410), Some(98)));
         tree.add("landfall/cpuid/8000001f-0", [0; 7]);
         assert_eq!(memory_encryption(&tree.root()), None);
     }

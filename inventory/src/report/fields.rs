@@ -88,14 +88,18 @@ const OF_ONE_MACHINE: [&str; 28] = [
 const UNIQUE: [&str; 9] = ["serial", "wwid", "wwn", "wwpn", "eui64", "nguid", "_guid", "mac_address", "public_key"];
 
 /// Facts that are measured or counted.
-const MEASURED: [&str; 48] = [
+const MEASURED: [&str; 54] = [
     "aer",
     "alarm",
+    "board_temperature_celsius",
     "boot_up_state",
+    "cache_problems",
     "carrier_losses",
     "charge_percent",
     "conditions",
     "corrected_errors",
+    "corrected_persistent_errors",
+    "corrected_volatile_errors",
     "current_milliamperes",
     "current_speed_mhz",
     "date",
@@ -117,6 +121,7 @@ const MEASURED: [&str; 48] = [
     "pcie_correctable_errors",
     "pcie_fatal_errors",
     "pcie_nonfatal_errors",
+    "power_on_hours",
     "power_state",
     "power_supply_state",
     "power_watts",
@@ -136,6 +141,7 @@ const MEASURED: [&str; 48] = [
     "tool_version",
     "uncorrected_errors",
     "uptime_seconds",
+    "used_percent",
     "voltage_millivolts",
 ];
 

@@ -23,6 +23,9 @@ pub struct NumaNode {
     /// Its memory that the kernel uses, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// Its memory for enclaves (SGX), bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclave_bytes: Option<u64>,
     /// Distances to the online nodes in their order; 10 is the node itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distances: Vec<u32>,
@@ -75,6 +78,7 @@ pub(super) fn nodes(root: &Root) -> Vec<NumaNode> {
             id,
             cpus: text("cpulist"),
             memory_bytes: text("meminfo").as_deref().and_then(mem_total),
+            enclave_bytes: root.number(format!("{dir}/x86/sgx_total_bytes")).filter(|bytes| *bytes > 0),
             distances: text("distance").as_deref().and_then(distances).unwrap_or_default(),
             huge_pages: huge_pages(root, &format!("{dir}/hugepages")),
         })
@@ -127,6 +131,8 @@ mod tests {
             ("sys/devices/system/node/node0/distance", "10 21 31\n"),
             ("sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages", "4\n"),
             ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "0\n"),
+            ("sys/devices/system/node/node0/x86/sgx_total_bytes", "4096\n"),
+            ("sys/devices/system/node/node10/x86/sgx_total_bytes", "0\n"),
             ("sys/devices/system/node/node10/cpulist", "\n"),
             ("sys/devices/system/node/node2/distance", "10 x\n"),
             ("sys/devices/system/node/node2/access0/initiators/read_bandwidth", "1\n"),
@@ -141,6 +147,7 @@ mod tests {
         assert_eq!(found.iter().map(|node| node.id).collect::<Vec<_>>(), [0, 2, 10]);
         assert_eq!((found[0].memory_bytes, found[0].distances.as_slice()), (Some(1 << 20), &[10, 21, 31][..]));
         assert_eq!(found[0].huge_pages, [HugePages { page_bytes: 1 << 30, pages: 4 }]);
+        assert_eq!((found[0].enclave_bytes, found[2].enclave_bytes), (Some(4096), None));
         assert_eq!((found[1].cpus.as_ref(), found[1].distances.len()), (None, 0));
         assert_eq!(found[2].cpus.as_deref(), Some(""));
         assert_eq!(found.iter().map(|node| node.memory_tier).collect::<Vec<_>>(), [Some(4), Some(22), Some(4)]);

@@ -5,7 +5,7 @@ use super::{
     cores::{CoreKind, core_kinds},
     cpuinfo::{self, CpuInfo},
     devicetree,
-    enclaves::{self, MemoryEncryption, Sgx},
+    enclaves::{self, MemoryEncryption, Sgx, TrustDomains},
     lists,
     numa::{self, NumaNode},
     place::CPUS,
@@ -83,6 +83,9 @@ pub struct Processors {
     /// Encryption of memory and of guests by AMD's processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_encryption: Option<MemoryEncryption>,
+    /// Encryption of memory and of guests by Intel's processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust_domains: Option<TrustDomains>,
     /// Caches, each size of them once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
@@ -189,6 +192,7 @@ pub(super) fn processors(root: &Root, smbios: &Smbios) -> Processors {
         core_kinds: core_kinds(root, &online),
         sgx: enclaves::sgx(root, &info.flags),
         memory_encryption: enclaves::memory_encryption(root),
+        trust_domains: enclaves::trust_domains(root, &info.flags),
         flags: info.flags.into_iter().collect(),
         caches: caches::caches(root, &online),
         numa_nodes: numa::nodes(root),

@@ -2,6 +2,7 @@
 
 use super::{
     logs::{answers, logs},
+    mpt,
     storage::{Disk, MEDIUM_PAGE, StorageAdapter, rotation_rpm},
 };
 use crate::{
@@ -37,7 +38,15 @@ pub(super) fn raid(root: &Root, adapters: &[StorageAdapter], disks: &[Disk]) -> 
                     host.into_iter().for_each(|host| megaraid_host(root, adapter, host, disks, &mut raid));
                 }
                 Some("hpsa" | "smartpqi") => smart_array_host(root, adapter, *host, disks, &mut raid),
-                Some("mpt2sas" | "mpt3sas") => volumes_of_class(root, adapter, *host, disks, &mut raid),
+                Some("mpt2sas" | "mpt3sas") => {
+                    let shown = |hctl: &str| {
+                        let disk = disks.iter().find(|disk| disk.hctl.as_deref() == Some(hctl))?;
+                        Some((disk.name.clone(), disk.size_bytes))
+                    };
+                    if !mpt::host(root, adapter, *host, &shown, &mut raid) {
+                        volumes_of_class(root, adapter, *host, disks, &mut raid);
+                    }
+                }
                 _ => {}
             }
         }
@@ -89,28 +98,55 @@ fn smart_array_host(root: &Root, adapter: &StorageAdapter, host: u32, disks: &[D
                 .into_iter()
                 .map(Option::unwrap_or_default)
         };
-        let mut first =
-            ask(vec![SmartArray::Controller, SmartArray::Subsystem, SmartArray::Drives, SmartArray::Volumes]);
+        let mut first = ask([
+            SmartArray::Controller,
+            SmartArray::Subsystem,
+            SmartArray::Drives,
+            SmartArray::Volumes,
+            SmartArray::Cache,
+        ]
+        .into());
         let mut next = || first.next().unwrap_or_default();
-        let (info, subsystem, drives, volumes) = (next(), next(), next(), next());
-        let Some(controller) = smartarray::controller(&info, &subsystem) else { continue };
+        let (info, subsystem, drives, volumes, cache) = (next(), next(), next(), next(), next());
+        let Some(mut controller) = smartarray::controller(&info, &subsystem) else { continue };
+        let cache = smartarray::take_cache(&mut controller, &cache);
         let address = || adapter.address.clone();
         raid.controllers.push(RaidController { address: address(), driver: adapter.driver.clone(), ..controller });
         let mut drives = smartarray::drives(&drives);
-        order::sort(&mut drives);
-        let infos = ask(drives.iter().map(|number| SmartArray::Drive(*number)).collect());
-        let found = drives.into_iter().zip(infos).filter_map(|(number, info)| smartarray::drive(&info, number));
-        raid.drives.extend(found.map(|drive| RaidDrive { controller: address(), ..drive }));
+        order::sort_by_key(&mut drives, |drive| drive.number);
+        let infos = ask(drives.iter().map(|drive| SmartArray::Drive(drive.number)).collect());
+        let mut bays = BTreeMap::new();
+        for (listed, info) in drives.into_iter().zip(infos) {
+            let Some(drive) = smartarray::drive(&info, listed.number) else { continue };
+            bays.extend(listed.handle.zip(drive.bay.clone()));
+            raid.drives.push(RaidDrive { controller: address(), ..drive });
+        }
         let mut volumes = smartarray::volumes(&volumes);
         order::sort(&mut volumes);
         let asked = volumes.iter().flat_map(|number| [SmartArray::Volume(*number), SmartArray::VolumeStatus(*number)]);
         let mut infos = ask(asked.collect());
-        for number in volumes {
+        let hctl = |number: &u8| format!("{host}:{SMART_ARRAY_CHANNEL}:0:{number}");
+        // A volume tells by its own node which drives it is on.
+        let map = |number: &u8| {
+            let node = root.list(format!("{SCSI_DEVICES}/{}/scsi_generic", hctl(number))).into_iter().next();
+            Question::SmartArray { node: node.unwrap_or_default(), ask: SmartArray::Map }
+        };
+        let maps = answers(root, &volumes.iter().map(map).collect::<Vec<_>>());
+        for (number, map) in volumes.into_iter().zip(maps) {
             let (info, status) = (infos.next().unwrap_or_default(), infos.next().unwrap_or_default());
-            let hctl = format!("{host}:{SMART_ARRAY_CHANNEL}:0:{number}");
+            let Some(volume) = smartarray::volume(&info, &status, number) else { continue };
+            let hctl = hctl(&number);
             let shown = disks.iter().find(|disk| disk.hctl.as_ref() == Some(&hctl)).map(|disk| disk.name.clone());
-            let volume = smartarray::volume(&info, &status, number);
-            raid.volumes.extend(volume.map(|volume| RaidVolume { controller: address(), disk: shown, ..volume }));
+            let (stripe_bytes, drives) = map.and_then(|map| smartarray::map(&map, &bays)).unwrap_or_default();
+            let write_cache = cache.as_ref().and_then(|cache| cache.of_volume(number)).map(str::to_owned);
+            raid.volumes.push(RaidVolume {
+                controller: address(),
+                disk: shown,
+                stripe_bytes,
+                drives,
+                write_cache,
+                ..volume
+            });
         }
     }
 }
@@ -316,6 +352,9 @@ mod tests {
         tree.link("sys/class/scsi_host/host3", &format!("../../../{host}/scsi_host/host3"));
         tree.add("sys/bus/scsi/devices/3:2:0:0/type", "12\n").dir("sys/bus/scsi/devices/3:2:0:0/scsi_generic/sg2");
         tree.add("sys/bus/scsi/devices/30:0:0:0/type", "12\n").dir("sys/bus/scsi/devices/30:0:0:0/scsi_generic/sg9");
+        tree.dir("sys/bus/scsi/devices/3:1:0:0/scsi_generic/sg3");
+        tree.add("landfall/disks/sg3/smartarray-map", crate::smartarray::tests::raid_map(&[0x21, 0x22]));
+        tree.add("landfall/disks/sg2/smartarray-cache", crate::smartarray::tests::cache(0x0001_0001, 0));
         tree.add(&format!("{host}/target/3:1:0:0/scsi_device/3:1:0:0/type"), "0\n");
         tree.add(&format!("{host}/target/3:1:0:0/block/sda/size"), "2000\n");
         tree.link(&format!("{host}/target/3:1:0:0/block/sda/device"), "../..");
@@ -331,6 +370,9 @@ mod tests {
         assert_eq!((volume.disk.as_deref(), volume.state.as_deref()), (Some("sda"), Some("degraded")));
         assert_eq!((drive.bay.as_deref(), drive.serial.as_deref()), (Some("1I:1:4"), Some("WFK0ABCD")));
         assert_eq!((found.raid_drives.len(), found.raid_volumes.len()), (1, 1));
+        assert_eq!((volume.drives.as_slice(), volume.stripe_bytes), (&["1I:1:4".to_owned()][..], Some(256 << 10)));
+        assert_eq!(volume.write_cache.as_deref(), Some("write back"));
+        assert_eq!(found.raid_controllers[0].battery.as_ref().unwrap().kind.as_deref(), Some("capacitor"));
     }
 
     #[test]

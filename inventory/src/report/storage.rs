@@ -13,7 +13,7 @@ pub use crate::{
 };
 
 use super::{
-    controllers, logs,
+    controllers, logs, mpt,
     place::{is_below, is_virtual, pci_address},
     raid::raid,
     topology,
@@ -45,7 +45,7 @@ pub struct Storage {
     /// SCSI, SAS, SATA, RAID and Fibre Channel adapters, by PCI address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<StorageAdapter>,
-    /// RAID controllers that answered, by PCI address: MegaRAID, PERC and Smart Array.
+    /// RAID controllers that answered, by PCI address: MegaRAID, PERC and Smart Array. Others are among the adapters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raid_controllers: Vec<RaidController>,
     /// Their volumes, by number.
@@ -159,7 +159,8 @@ pub struct Disk {
 
 /// All storage hardware.
 pub(crate) fn storage(root: &Root) -> Storage {
-    let (disks, adapters) = (disks(root), controllers::storage_adapters(root));
+    let (disks, mut adapters) = (disks(root), controllers::storage_adapters(root));
+    adapters.iter_mut().for_each(|adapter| mpt::complete(root, adapter));
     let raid = raid(root, &adapters, &disks);
     let enclosures = topology::enclosures(root, &disks);
     Storage {

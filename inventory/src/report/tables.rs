@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 42] = [
+pub(super) const TABLES: [Table; 43] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -349,7 +349,9 @@ pub(super) const TABLES: [Table; 42] = [
             ("driver", "{driver}"),
             ("model", "{model}"),
             ("firmware", "{firmware_version}"),
+            ("settings", "{nvdata_version}"),
             ("serial", "{serial}"),
+            ("now", "{temperature_celsius}"),
         ],
         but: None,
     },
@@ -363,6 +365,7 @@ pub(super) const TABLES: [Table; 42] = [
             ("serial", "{serial}"),
             ("memory", "{memory_bytes}"),
             ("now", "{temperature_celsius}"),
+            ("cache", "{cache_state}"),
             ("battery", "{battery.type}"),
             ("healthy", "{battery.is_healthy}"),
             ("charge", "{battery.charge_percent}"),
@@ -396,8 +399,24 @@ pub(super) const TABLES: [Table; 42] = [
             ("firmware", "{firmware_version}"),
             ("serial", "{serial}"),
             ("now", "{temperature_celsius|smart.temperature_celsius|scsi_log.temperature_celsius}"),
+            ("used", "{used_percent}"),
             ("errors", "{media_errors}"),
             ("failing", "{smart.is_failing|scsi_log.is_failing}"),
+        ],
+        but: None,
+    },
+    Table {
+        list: "cxl_memory",
+        columns: &[
+            ("cxl memory", "{name}"),
+            ("address", "{pci_address}"),
+            ("volatile", "{ram_bytes}"),
+            ("persistent", "{persistent_bytes}"),
+            ("firmware", "{firmware_version}"),
+            ("serial", "{serial}"),
+            ("state", "{health.media_state}"),
+            ("now", "{health.temperature_celsius}"),
+            ("used", "{health.used_percent}"),
         ],
         but: None,
     },

@@ -132,6 +132,16 @@ fn raid(storage: &Storage, warnings: &mut Lines, notes: &mut Lines) {
         if let Some(battery) = controller.battery.as_ref().filter(|battery| battery.is_healthy == Some(false)) {
             warnings.say_of(&name, format!("its battery cannot keep the cache: {}", battery.conditions.join(", ")));
         }
+        let problems = &controller.cache_problems;
+        match &controller.cache_state {
+            Some(state) if state.starts_with("disabled") => {
+                let lines = if problems[..] == ["disabled by a user"] { &mut *notes } else { &mut *warnings };
+                let why = if problems.is_empty() { String::new() } else { format!(": {}", problems.join(", ")) };
+                lines.say_of(&name, format!("its cache is {state}{why}"));
+            }
+            _ if problems.is_empty() => {}
+            _ => warnings.say_of(&name, format!("its cache has a problem: {}", problems.join(", "))),
+        }
         if let Some(errors @ 1..) = controller.memory_uncorrected_errors {
             warnings.say_of(&name, format!("{} of its memory that could not be corrected", counted(errors, "error")));
         }
@@ -147,6 +157,9 @@ fn raid(storage: &Storage, warnings: &mut Lines, notes: &mut Lines) {
         let name = format!("RAID drive {} {bay}", at(&drive.controller));
         if let Some(state) = drive.state.as_ref().filter(|state| !GOOD_DRIVES.contains(&state.as_str())) {
             warnings.say_of(&name, format!("the drive is {state}"));
+        }
+        if let Some(used @ WORN_OUT_PERCENT..) = drive.used_percent {
+            warnings.say_of(&name, format!("{used} % of its endurance is used"));
         }
         if let Some(1..) = drive.predicted_failures {
             warnings.say_of(&name, "the controller predicts its failure");
@@ -255,14 +268,18 @@ mod tests {
             "raid_controllers": [
                 {"address": "0000:03:00.0", "memory_uncorrected_errors": 1,
                  "battery": {"is_healthy": false, "conditions": ["missing"]}},
-                {"address": "0000:04:00.0", "memory_uncorrected_errors": 0, "battery": {"is_healthy": true}},
+                {"address": "0000:04:00.0", "memory_uncorrected_errors": 0, "battery": {"is_healthy": true},
+                 "cache_state": "disabled for now", "cache_problems": ["capacitor charge low"]},
+                {"address": "0000:05:00.0", "cache_state": "disabled for now", "cache_problems": ["disabled by a user"]},
+                {"address": "0000:06:00.0", "cache_state": "enabled", "cache_problems": ["too many memory errors"]},
             ],
             "raid_volumes": [
                 {"controller": "0000:03:00.0", "number": 0, "state": "optimal"},
                 {"controller": "0000:03:00.0", "number": 1, "state": "degraded"},
             ],
             "raid_drives": [
-                {"controller": "0000:03:00.0", "bay": "32:0", "number": 8, "state": "online", "media_errors": 0},
+                {"controller": "0000:03:00.0", "bay": "32:0", "number": 8, "state": "online", "media_errors": 0,
+                 "used_percent": 100},
                 {"controller": "0000:03:00.0", "bay": "32:1", "number": 9, "state": "failed", "media_errors": 2,
                  "predicted_failures": 1, "scsi_log": {"is_failing": true, "grown_defects": 5, "read_uncorrected_errors": 1}},
             ],
@@ -286,9 +303,11 @@ mod tests {
         let expected = [
             "disk sda: 66 °C, critical is 65 °C",
             "disk sda: the last self-test failed",
-            "disk sda: 100 % of its endurance is used",
+            "disk sda, RAID drive 0000:03:00.0 32:0: 100 % of its endurance is used",
             "RAID controller 0000:03:00.0: its battery cannot keep the cache: missing",
             "RAID controller 0000:03:00.0: 1 error of its memory that could not be corrected",
+            "RAID controller 0000:04:00.0: its cache is disabled for now: capacitor charge low",
+            "RAID controller 0000:06:00.0: its cache has a problem: too many memory errors",
             "RAID volume 0000:03:00.0 1: the volume is degraded, not optimal",
             "RAID drive 0000:03:00.0 32:1: the drive is failed",
             "RAID drive 0000:03:00.0 32:1: the controller predicts its failure",
@@ -302,6 +321,7 @@ mod tests {
         assert_eq!(found.warnings.lines(), expected);
         let notes = [
             "disk sda: 3 link errors on SAS phy 0",
+            "RAID controller 0000:05:00.0: its cache is disabled for now: disabled by a user",
             "RAID drive 0000:03:00.0 32:1: 5 grown defects",
             "SAS link phy-0:1: 1 link error",
         ];

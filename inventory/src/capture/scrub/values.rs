@@ -1,7 +1,7 @@
 //! What must be removed, from the files known to contain it. Pure; the bytes are hostile.
 
 use super::MIN_LEN;
-use crate::{bmc, identity::SHARED_SERIALS, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
+use crate::{bmc, identity::SHARED_SERIALS, mpt, optics, pci, scsi, ses, smartarray, smbios::Smbios, tpm};
 use kernel::order::Gather;
 use kernel::{bytes::le64, hex, record::Kind};
 use std::{
@@ -38,9 +38,10 @@ const MAKES: [&str; 8] = [
 ];
 
 /// Files of sysfs, the device tree among them, that contain only such a value, by their last component.
-const VALUE_FILES: [&str; 27] = [
+const VALUE_FILES: [&str; 29] = [
     "board_serial",
     "board_asset_tag",
+    "board_tracer",
     "chassis_serial",
     "chassis_asset_tag",
     "product_serial",
@@ -63,6 +64,7 @@ const VALUE_FILES: [&str; 27] = [
     "port_guid",
     "sys_image_guid",
     "sas_address",
+    "host_sas_address",
     "subsysnqn",
     "hostnqn",
     "hostid",
@@ -232,6 +234,7 @@ fn of_file(path: &Path, bytes: &[u8]) -> Vec<String> {
         "scsi-log-18" => scsi::addresses(bytes),
         "enclosure-page-01" | "enclosure-page-0a" => ses::secrets(bytes),
         _ if name.starts_with("smartarray-") => smartarray::secrets(&name, bytes),
+        _ if name.starts_with("mpt-") => mpt::secrets(&name, bytes),
         _ if name.starts_with("megaraid-") => of_megaraid(&name, bytes),
         name if in_ipmi && name.starts_with("part-") => bmc::part_serials(bytes),
         name if in_tpm && name.starts_with("nv-") => tpm::unique_in_index(bytes),
