@@ -16,6 +16,8 @@ use std::{
 
 /// Without a terminal percentages are shown in such steps.
 const STEP_PERCENT: u64 = 25;
+/// Of an id that stands for a name.
+const ID_CHARS: usize = 8;
 
 pub(super) struct Live {
     is_terminal: bool,
@@ -61,7 +63,7 @@ impl Live {
         ]);
         for host in urgent_first(cluster) {
             let (state, detail) = condition(host);
-            table.row([host_name(host), address(host), state, control::host_percent(host), detail]);
+            table.row([name(host), address(host), state, control::host_percent(host), detail]);
         }
         let time = text::duration(i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX));
         let mut lines = format!("{time}  {}\n", summary(cluster, total));
@@ -93,7 +95,7 @@ impl Live {
                     }
                     _ => detail,
                 };
-            let words = [host_name(host), address(host), state, detail].map(|word| text::plain(&word));
+            let words = [name(host), address(host), state, detail].map(|word| text::plain(&word));
             let line = words.iter().filter(|word| !word.is_empty()).map(String::as_str).collect::<Vec<_>>().join("  ");
             note(at(host, "/id").to_owned(), format!("  {line}"));
         }
@@ -118,6 +120,12 @@ pub(super) fn address(host: &Value) -> String {
     };
     let first = all(false).or_else(|| all(true)).unwrap_or_default();
     first.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// The start of the id, until a machine has reported its name.
+fn name(host: &Value) -> String {
+    let (name, id) = (host_name(host), at(host, "/id"));
+    if name == id { id.chars().take(ID_CHARS).collect() } else { name }
 }
 
 /// In a word, and what it waits for.
@@ -151,7 +159,11 @@ fn summary(cluster: &Value, total: usize) -> String {
     }
     let text = match at(cluster, "/status") {
         "insufficient" | "pending-for-input" | "ready" if hosts.len() < total => {
-            format!("{} of {total} machines have registered: boot the others from the ISO", hosts.len())
+            format!(
+                "{} of {total} machines have registered: waiting for {} to boot the ISO",
+                hosts.len(),
+                total - hosts.len()
+            )
         }
         "insufficient" | "pending-for-input" | "ready" if hosts.len() > total => {
             format!(
@@ -170,6 +182,7 @@ fn summary(cluster: &Value, total: usize) -> String {
                 number_at(cluster, "/progress/total_percentage")
             )
         }
+        "installed" | "adding-hosts" if total == 1 => "the machine is installed".to_owned(),
         "installed" | "adding-hosts" => format!("all {total} machines are installed"),
         other => format!("{other}: {}", at(cluster, "/status_info")),
     };
@@ -196,7 +209,7 @@ mod tests {
     fn the_summary_says_what_is_waited_for() {
         let one = || json!([host("known", "", "")]);
         for (cluster, total, part) in [
-            (cluster("insufficient", json!([])), 3, "0 of 3 machines have registered: boot the others"),
+            (cluster("insufficient", json!([])), 3, "0 of 3 machines have registered: waiting for 3 to boot the ISO"),
             (cluster("ready", one()), 1, "the installation starts"),
             (cluster("insufficient", one()), 0, "1 machines have registered, 0 are planned"),
             (cluster("insufficient", json!([host("discovering", "", "")])), 1, "0 of 1 machines are ready"),
@@ -244,6 +257,13 @@ mod tests {
             let picture = Live::new(true, Some(width)).picture(Duration::ZERO, &now, 2);
             assert!(picture.lines().nth(2).is_some_and(|line| line.starts_with(row)), "{row}\n{picture}");
         }
+    }
+
+    #[test]
+    fn a_machine_without_a_name_is_shown_by_the_start_of_its_id() {
+        let unnamed = json!({"id": "4c7bacd0-f187-88fd-9b71-d4c4991c09c2", "status": "discovering"});
+        let picture = Live::new(true, Some(80)).picture(Duration::ZERO, &cluster("insufficient", json!([unnamed])), 3);
+        assert!(picture.contains("\n4c7bacd0  "), "{picture}");
     }
 
     #[test]

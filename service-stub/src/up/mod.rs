@@ -100,7 +100,7 @@ impl Up {
                 }
             }
         })?;
-        live.say(&format!("its page is {}; any name, and the password is printed by", service.url()));
+        live.say(&format!("its page is {}; log in with any name, and the token of", service.url()));
         live.say(&format!("  landfall serve token --state-dir {}", shown(service.state_dir())));
         let session = service.session()?;
         let iso = self.fetch_iso(&session, &rendezvous, directory, &service)?;
