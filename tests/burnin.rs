@@ -66,6 +66,6 @@ fn what_cannot_be_tested_is_a_failure() {
     let output = landfall(&["burnin", "--only", "net", "--for", "1s"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("no other end is given; see --peer and --ports"), "{error}");
+    assert!(error.contains("no other end is given: use --peer or --ports"), "{error}");
     assert_eq!(landfall(&["burnin", "--for", "10"]).output().unwrap().status.code(), Some(2));
 }

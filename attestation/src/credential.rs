@@ -21,9 +21,9 @@ const IDENTITY: &[u8] = b"IDENTITY\0";
 /// Why no credential can be made for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("the endorsement key is none: it is not {0}")]
+    #[error("the key cannot be an endorsement key: it is not {0}")]
     Key(&'static str),
-    #[error("credentials for an endorsement key of P-384 are not made; RSA and P-256 are understood")]
+    #[error("endorsement keys of P-384 are not supported; RSA and P-256 are")]
     Curve,
     #[error("the point of the endorsement key is not on its curve")]
     Point,

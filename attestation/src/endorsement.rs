@@ -20,13 +20,13 @@ const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[
 /// Why a certificate is not that of the key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("the endorsement certificate is unsound: {0}")]
+    #[error("the endorsement certificate is malformed: {0}")]
     Unsound(webpki::Error),
-    #[error("the endorsement certificate is of another key than the TPM's endorsement key")]
+    #[error("the endorsement certificate is not for the TPM's endorsement key")]
     OtherKey,
     #[error("the endorsement certificate is not signed by an authority of --attest-roots: {0}")]
     Untrusted(webpki::Error),
-    #[error("the TPM has no endorsement certificate, which --attest-roots asks for")]
+    #[error("the TPM has no endorsement certificate, which --attest-roots requires")]
     Missing,
 }
 
@@ -37,9 +37,9 @@ pub struct Roots(Vec<CertificateDer<'static>>);
 /// Why a file has no authorities.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootsFault {
-    #[error("certificate {0} is unsound")]
+    #[error("certificate {0} is malformed")]
     Unsound(usize),
-    #[error("there is no certificate (-----BEGIN CERTIFICATE-----) in it")]
+    #[error("it has no certificate (-----BEGIN CERTIFICATE-----)")]
     Empty,
 }
 

@@ -25,12 +25,12 @@ pub enum Fault {
     #[error("it is larger than {MAX_LOG_BYTES} bytes, or has more than {MAX_EVENTS} events")]
     TooLarge,
     #[error(
-        "it is of SHA-1 alone: its first event is not 'Spec ID Event03'. Enable SHA-256 for the TPM in the firmware's settings"
+        "it has only SHA-1 digests: its first event is not 'Spec ID Event03'. Enable SHA-256 for the TPM in the firmware's settings"
     )]
     OldForm,
     #[error("it has no digests of SHA-256. Enable SHA-256 for the TPM in the firmware's settings")]
     NoBank,
-    #[error("event {0} is cut or unsound")]
+    #[error("event {0} is cut off or malformed")]
     Unsound(usize),
 }
 

@@ -61,11 +61,11 @@ pub enum Fault {
     Unrestricted(&'static str),
     #[error("the quote: {0}")]
     Quote(#[from] quote::Fault),
-    #[error("the quote is over another nonce: it was made for another question, or is replayed")]
+    #[error("the quote has another nonce: it was made for another request, or is replayed")]
     Nonce,
-    #[error("the quote selects other registers than SHA-256 of {QUOTED:?}")]
+    #[error("the quote does not select the SHA-256 registers {QUOTED:?}")]
     Selection,
-    #[error("the registers' values are not those that were quoted")]
+    #[error("the register values differ from the quoted ones")]
     Registers,
     #[error("the event log: {0}")]
     Log(#[from] event_log::Fault),

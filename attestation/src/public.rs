@@ -30,7 +30,7 @@ const SIGN: u32 = 1 << 18;
 /// Why bytes are not a usable key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("its public area is cut, has bytes behind its end, or is not of RSA or an elliptic curve")]
+    #[error("its public area is cut off, is followed by other bytes, or is neither RSA nor an elliptic curve")]
     Unsound,
     #[error("its hash is {0:#06x}; SHA-256 (0x000b) and SHA-384 (0x000c) are understood")]
     Hash(u16),

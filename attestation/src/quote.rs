@@ -15,16 +15,16 @@ const MAX_SELECT_BYTES: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("it is cut, or has bytes behind its end")]
+    #[error("it is cut off, or bytes follow its end")]
     Unsound,
     #[error("it was not made by a TPM: its first bytes are not those of one")]
     Magic,
     #[error("it is another statement of the TPM, of type {0:#06x}, not a quote (0x8018)")]
     Kind(u16),
-    #[error("its signature is not made by the attestation key over this quote")]
+    #[error("the attestation key did not sign this quote")]
     Signature,
     #[error(
-        "its signature is of another scheme than the attestation key's; RSASSA and ECDSA with SHA-256 or SHA-384 are understood"
+        "its signature scheme is not the attestation key's; RSASSA and ECDSA with SHA-256 or SHA-384 are understood"
     )]
     Scheme,
 }

@@ -38,28 +38,29 @@ const SCHEMA: &str = include_str!("../burnin.schema.json");
 const FIRST_TO_BE_KILLED: &str = "1000";
 const MAX_ANSWER_BYTES: u64 = 100;
 
-/// Load this machine as hard as possible, and report what does not hold
+/// Load this machine as hard as possible, and report every fault
 ///
 /// All parts work at once, and all results are verified:
 ///
 ///   cpu     arithmetic with known answers on every core, at every vector width
-///   memory  patterns over the free memory but a reserve, node by node
+///   memory  patterns over all free memory except a reserve, by NUMA node
 ///   disk    every disk read in order; with --destroy, written and read back
 ///   net     TCP and UDP in both directions at once: see --peer and --ports
 ///
-/// Meanwhile sensors and power are sampled, and the kernel's counters of memory
-/// errors, PCIe errors, machine checks and throttling are watched: each that
-/// increases is a fault. The load ends by itself; other programs go first (nice
-/// 19). If memory runs out all the same, the kernel kills the burn-in first.
-/// Ctrl-C ends it within seconds, gives back what was taken, and prints what
-/// was found so far.
+/// Meanwhile it samples sensors and power, and watches the kernel's counters of
+/// memory errors, PCIe errors, machine checks and throttling. A counter that
+/// increases is a fault.
+///
+/// Other programs go first (nice 19). If memory runs out, the kernel kills the
+/// burn-in first. Ctrl-C ends it within seconds and prints the faults found so
+/// far.
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit codes:
-  0  all was tested for the whole time, without a fault
-  1  no fault, but not all was tested; or an error
+  0  everything was tested for the whole time, without a fault
+  1  no fault, but not everything was tested; or an error
   2  wrong usage
   3  faults were found
 
@@ -78,19 +79,19 @@ Examples:
 pub struct Burnin {
     #[command(subcommand)]
     command: Option<Command>,
-    /// How long, with s, m, h or d
+    /// How long, such as 30s, 10m, 8h or 1d
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = units::parse_duration, help_heading = "What to test")]
     time: Duration,
-    /// Only these kinds of load, with commas: cpu, memory, disk, net
+    /// Only these kinds of load, separated by commas: cpu, memory, disk, net
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind, help_heading = "What to test")]
     only: Vec<&'static str>,
     /// Only these CPUs, such as 0-3,8
     #[arg(long, value_name = "LIST", value_parser = cpus, help_heading = "What to test")]
     cpus: Option<Cpus>,
-    /// The most memory to test, such as 64GiB; otherwise all but the reserve
+    /// Test at most this much memory, such as 64GiB; otherwise all except the reserve
     #[arg(long, value_name = "SIZE", value_parser = units::parse, help_heading = "What to test")]
     memory: Option<u64>,
-    /// Memory to leave to the system; otherwise a sixteenth of what is available, from 256 MiB to 4 GiB
+    /// Memory to leave to the system; otherwise a sixteenth of the available memory, from 256 MiB to 4 GiB
     #[arg(long, value_name = "SIZE", value_parser = units::parse, help_heading = "What to test")]
     reserve: Option<u64>,
     /// Read only this disk, by path, name, link, WWN or serial number; repeatable. Otherwise all are read
@@ -110,7 +111,7 @@ pub struct Burnin {
     peer: Vec<SocketAddr>,
     /// Test two ports of this machine that a cable connects, such as eth2,eth3; repeatable
     ///
-    /// Each is moved into a separate network namespace meanwhile, and comes back. A port with an address is refused.
+    /// Each is in a separate network namespace during the test. A port with an address is refused.
     #[arg(long, value_name = "PORT,PORT", value_parser = net::ports::parse, help_heading = "What to test")]
     ports: Vec<[String; 2]>,
     /// TCP streams of each link, in each direction; otherwise half as many as CPUs, at most 4
@@ -132,10 +133,10 @@ enum Command {
     ServeNet(ServeNet),
 }
 
-/// Serve the tests of links of other machines, until Ctrl-C
+/// Answer the link tests of other machines, until Ctrl-C
 ///
-/// Any machine that reaches the address may use it: it asks for no password, and fills the link. It sends datagrams only to
-/// the address that a connection comes from, and stores nothing. Serve on the link under test only.
+/// Any machine that reaches the address can fill the link, without a password: serve on the link under test only. Datagrams
+/// go only to the address that a connection comes from. Nothing is stored.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes: 0 stopped by a signal or the time, 1 failure, 2 wrong usage.
@@ -145,7 +146,7 @@ Examples:
   landfall burnin serve-net --listen 192.0.2.7 --for 1h
   landfall burnin serve-net --listen '[2001:db8::7]:7117'")]
 struct ServeNet {
-    /// Where to listen; the port is 7117 unless given. `::` is all addresses, of IPv4 too
+    /// Where to listen; the port is 7117 unless given. `::` listens on all addresses, IPv4 too
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = net::parse_peer)]
     listen: SocketAddr,
     /// End after this time, with s, m, h or d

@@ -43,7 +43,7 @@ const IPV6_PAYLOAD: u16 = 1232;
 
 fn plan(_: &Facts, request: &Request) -> Planned {
     if request.peers.is_empty() && request.ports.is_empty() {
-        let not_tested = vec!["net: no other end is given; see --peer and --ports".to_owned()];
+        let not_tested = vec!["net: no other end is given: use --peer or --ports".to_owned()];
         return Planned { not_tested, ..Planned::default() };
     }
     let (streams, mut planned) = (request.streams, Planned::default());
@@ -53,7 +53,7 @@ fn plan(_: &Facts, request: &Request) -> Planned {
     }
     for ports in &request.ports {
         let [one, other] = ports;
-        planned.text.push(format!("{one} and {other}: the same; they leave this system meanwhile"));
+        planned.text.push(format!("{one} and {other}: the same; this system cannot use them during the test"));
         planned.loads.push(Box::new(Ports::new(ports.clone(), streams)));
     }
     planned

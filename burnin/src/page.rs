@@ -16,7 +16,7 @@ pub(crate) fn page(document: &Document, width: usize) -> String {
     let verdict = match document.verdict {
         Verdict::Pass => "PASS: no faults".to_owned(),
         Verdict::Faults => format!("FAULTS: {}", faults(fault_count(document))),
-        Verdict::Incomplete => "INCOMPLETE: no faults, but not all was tested".to_owned(),
+        Verdict::Incomplete => "INCOMPLETE: no faults, but not everything was tested".to_owned(),
     };
     let mut text = format!("{verdict}\nRan {ran} of {planned}{ended}\n\nLoads\n");
     for total in &document.totals {

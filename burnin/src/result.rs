@@ -14,7 +14,7 @@ pub(crate) const MAX_FAULTS: usize = 32;
 pub(crate) struct Document {
     /// Version of this form.
     pub schema_version: u32,
-    /// pass, faults, or incomplete: no fault, but not all was tested for the whole time.
+    /// pass, faults, or incomplete: no fault, but not everything was tested for the whole time.
     pub verdict: Verdict,
     /// When it began, seconds since 1970.
     pub started_unix_seconds: u64,

@@ -187,7 +187,7 @@ pub(crate) fn read(
             ArchiveError::Member { number, name, at, what }
         };
         let cut = |name: &str, error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => fault(name, "the archive ends here, and should not".to_owned()),
+            io::ErrorKind::UnexpectedEof => fault(name, "the archive is cut off here".to_owned()),
             _ => fault(name, error.to_string()),
         };
         input.read_exact(&mut block).map_err(|error| cut("", error))?;

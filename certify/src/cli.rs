@@ -33,12 +33,11 @@ pub enum Offline {
 
 /// Verify an archive: its form, every file, the signature, and that the verdicts follow from the steps
 ///
-/// Works anywhere, without a service. The archive is read as a whole, and one altered byte is enough to refuse it. Without
-/// --key or --key-file everything is checked but whose signature it is, and the exit code is 1. `minisign -Vm manifest.json`
-/// agrees, in the unpacked archive.
+/// Works anywhere, without a service. One altered byte makes it fail. Without --key or --key-file the signer is not checked,
+/// and the exit code is 1. `minisign -Vm manifest.json` checks the signature in the unpacked archive.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
-Exit codes: 0 as it was signed by the key, 3 altered, of another key or wrong, 1 failure or no key, 2 wrong usage.
+Exit codes: 0 verified, 1 no key or another error, 2 wrong usage, 3 altered, of another signer, or wrong verdicts.
 
 Examples:
   landfall certify verify rack-7.tar --key-file lab.key.pub
@@ -66,11 +65,11 @@ struct Trusted {
     key_file: Option<PathBuf>,
 }
 
-/// Write an archive in a form that other programs read
+/// Export an archive as an HTML page, CycloneDX or OCP Test & Validation
 ///
-/// The archive is verified first, and refused if it is not as it was signed. ocptv is the output of OCP Test & Validation
-/// 2.0, JSON lines for one host; cyclonedx a bill of materials of the hardware, CycloneDX 1.6; html one page to read or
-/// print, one section for each host.
+/// The archive is verified first; an altered one is refused. html is one page with a section for each host. cyclonedx is a
+/// bill of materials of the hardware (CycloneDX 1.6). ocptv is the output of OCP Test & Validation 2.0: JSON lines for one
+/// host.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Exit codes: 0 written, 1 failure, 2 wrong usage.
@@ -85,7 +84,7 @@ pub struct Export {
     /// The form: ocptv, cyclonedx or html
     #[arg(long = "as", value_name = "FORM")]
     form: Form,
-    /// Only the host with this serial number; ocptv needs it if there are more
+    /// Only the host with this serial number; required for ocptv if the archive has several
     #[arg(long, value_name = "SERIAL")]
     host: Option<String>,
     /// Where to write; otherwise standard output
@@ -95,7 +94,7 @@ pub struct Export {
     key: Trusted,
 }
 
-/// Create a key to sign archives with
+/// Create the key that signs archives
 ///
 /// Writes the secret key to FILE, which only its owner may read, and the public key to FILE.pub. Both are minisign's. The
 /// password is asked on the terminal.
@@ -118,7 +117,7 @@ pub struct Key {
     no_password: bool,
 }
 
-/// Write a plan to begin from
+/// Write an example plan
 ///
 /// It has every step, with comments. No file is overwritten.
 #[derive(clap::Args, Clone, Debug)]
@@ -181,7 +180,7 @@ impl Verify {
         }
         anyhow::ensure!(
             trusted.is_some(),
-            "whose signature it is was not checked: give the tester's public key with --key or --key-file"
+            "the signer was not checked: give the tester's public key with --key or --key-file"
         );
         Ok(ExitCode::SUCCESS)
     }

@@ -100,7 +100,7 @@ pub enum State {
     Waiting,
     /// It was begun.
     Running,
-    /// All is as the plan wants it.
+    /// Everything is as the plan requires.
     Passed,
     /// Something is not.
     Failed,
@@ -162,9 +162,7 @@ impl Run {
             return Some("plan_sha256 is not that of the plan".to_owned());
         }
         if !self.hosts.is_sorted_by(|a, b| a.serial < b.serial) {
-            return Some(
-                "the hosts are not in the order of their serial numbers, or one of them is there twice".to_owned(),
-            );
+            return Some("the hosts are not in the order of their serial numbers, or one occurs twice".to_owned());
         }
         for host in &self.hosts {
             let steps = || host.steps.iter().map(|step| step.action.as_str());
@@ -302,11 +300,11 @@ mod tests {
             (&|run| run.plan.name = "y".to_owned(), "plan_sha256 is not that of the plan"),
             (
                 &|run| run.hosts.swap(0, 1),
-                "the hosts are not in the order of their serial numbers, or one of them is there twice",
+                "the hosts are not in the order of their serial numbers, or one occurs twice",
             ),
             (
                 &|run| run.hosts[1].serial = "1".to_owned(),
-                "the hosts are not in the order of their serial numbers, or one of them is there twice",
+                "the hosts are not in the order of their serial numbers, or one occurs twice",
             ),
             (&|run| drop(run.hosts[1].steps.pop()), "the steps of 2 are not those of the plan"),
             (&|run| run.hosts[1].steps[1].index = 3, "the steps of 2 are not those of the plan"),

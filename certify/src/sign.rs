@@ -39,7 +39,7 @@ pub enum SignError {
     Password,
     #[error("cannot ask for the password of the key: {0}")]
     Ask(io::Error),
-    #[error("the key asks for too much work to check its password")]
+    #[error("checking the key's password would take too much memory or time")]
     Work,
     #[error("no randomness from the kernel")]
     Random,

@@ -240,7 +240,7 @@ impl Members {
             if (bytes, sha256) != (&entry.bytes, &entry.sha256) {
                 let [is, was] = [(bytes, sha256), (&entry.bytes, &entry.sha256)]
                     .map(|(b, s)| format!("{b} bytes with SHA-256 {s}"));
-                return Err(format!("{path} was altered: it has {is}, signed are {was}"));
+                return Err(format!("{path} was altered: it has {is}; {was} were signed"));
             }
             if !unnamed.remove(path.as_str()) {
                 return Err(format!("{path} is in {} twice", manifest::NAME));

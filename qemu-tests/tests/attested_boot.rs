@@ -30,7 +30,7 @@ fn boot(name: &str, kernel: DirectKernel) -> Boot {
     let proven = evidence.check(&NONCE).unwrap();
     assert!(proven.events.len() > 10, "{:#?}", proven.events);
     let replayed = evidence.check(&[0; 32]).unwrap_err().to_string();
-    assert_eq!(replayed, "the quote is over another nonce: it was made for another question, or is replayed");
+    assert_eq!(replayed, "the quote has another nonce: it was made for another request, or is replayed");
     drop(facts);
     vm.quit().unwrap();
     Boot::from(&proven)

@@ -76,7 +76,7 @@ fn describe(
             let until = (bad.end / sector).saturating_sub(1);
             (format!("cannot be read, up to LBA {until}: {error}"), bad.start)
         }
-        None => (format!("could be read at the second try only: {error}"), range.start),
+        None => (format!("could be read only at the second try: {error}"), range.start),
     };
     part.fault_at(place / sector, message);
     Ok(())
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_sector_that_is_read_at_the_second_try_is_a_fault() {
         let part = read(Fake { unreadable: vec![3], failures: 1, ..Fake::new(1 << 20) });
-        assert!(part.faults[0].message.starts_with("could be read at the second try only"));
+        assert!(part.faults[0].message.starts_with("could be read only at the second try"));
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Work for Write {
                 Ok(bytes) => {
                     rate.add(block.len, block.took);
                     if let Some((count, place)) = check_bytes(width, bytes, first_word(block.offset), fill) {
-                        let message = format!("reads other than written: {count} words of 8 bytes");
+                        let message = format!("differs from what was written: {count} words of 8 bytes");
                         fault(part, message, block.offset + wide(place * WORD_BYTES));
                     }
                 }
@@ -151,7 +151,7 @@ mod tests {
         }
         let found: Vec<_> = part.faults.iter().map(|fault| (fault.lba, fault.message.as_str())).collect();
         let expected = [
-            (Some(777), "reads other than written: 64 words of 8 bytes"),
+            (Some(777), "differs from what was written: 64 words of 8 bytes"),
             (Some(4096), "cannot be read back: Input/output error (os error 5)"),
         ];
         assert_eq!(found, expected);

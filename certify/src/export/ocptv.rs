@@ -109,9 +109,11 @@ fn write_step(lines: &mut Lines, run: &Run, step: &StepResult, differences: &[St
         }
     }
     match step.state {
-        State::Passed => lines.step(end, &id, "diagnosis", diagnosis("PASS", "passed", "all is as the plan wants it")),
+        State::Passed => {
+            lines.step(end, &id, "diagnosis", diagnosis("PASS", "passed", "everything is as the plan requires"))
+        }
         State::Failed if step.findings.is_empty() => {
-            lines.step(end, &id, "diagnosis", diagnosis("FAIL", "failed", "something is not as the plan wants it"));
+            lines.step(end, &id, "diagnosis", diagnosis("FAIL", "failed", "something is not as the plan requires"));
         }
         _ => {}
     }

@@ -14,10 +14,10 @@ use std::{
 /// A request has a nonce and a credential.
 const MAX_REQUEST_BYTES: u64 = 64 << 10;
 
-/// Let the TPM prove what was booted: a quote of its registers over a nonce, and the firmware's log
+/// Prove what was booted: the TPM's signed registers over a nonce, and the firmware's log
 ///
-/// Makes the endorsement key and an attestation key in the TPM, and removes both again. Nothing in the TPM is stored or changed. Prints one
-/// JSON object: keys, certificate, quote, signature, registers, log. `landfall serve --attest` asks hosts for it.
+/// Prints one JSON object: keys, certificate, quote, signature, registers, log. Makes an endorsement key and an attestation key in the TPM,
+/// and removes both afterwards; the TPM stores nothing. `landfall serve --attest` asks hosts for this proof.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = r#"Examples:
   landfall attest --nonce $(openssl rand -hex 32) --json | jq .evidence.pcrs
@@ -29,7 +29,7 @@ pub struct Attest {
     /// A service's request, a JSON object; '-' is standard input
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Print JSON; there is no other form
+    /// Print JSON, the only form
     #[arg(long)]
     json: bool,
 }

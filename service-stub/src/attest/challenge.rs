@@ -204,7 +204,7 @@ fn judge(
     // It serves once: how long the comparison takes says nothing of use.
     if *of != identity || read != secret.0 {
         return Err(Refused(
-            "the attestation key is not in the TPM of this endorsement key: it did not read the secret for both"
+            "the attestation key is not in the TPM of this endorsement key: that TPM did not decrypt the secret for both"
                 .to_owned(),
         ));
     }

@@ -79,7 +79,7 @@ fn a_host_enrols_once_and_is_attacked_in_vain() {
     // A replayed quote.
     host.request();
     let Refused(why) = host.replied(Ok(sound)).unwrap().unwrap_err();
-    assert_eq!(why, "the quote is over another nonce: it was made for another question, or is replayed");
+    assert_eq!(why, "the quote has another nonce: it was made for another request, or is replayed");
     // Another machine with the host's id.
     let Refused(why) = host.replied(reply(&foreign, &host.request())).unwrap().unwrap_err();
     assert!(why.starts_with("the TPM is another than when this host enrolled: its endorsement key is "), "{why}");
@@ -119,7 +119,7 @@ fn authorities_are_asked_for_where_they_are_named() {
     let Refused(why) = outcome(&other, &roots).unwrap().unwrap_err();
     assert!(why.starts_with("the endorsement certificate is not signed by an authority of --attest-roots"), "{why}");
     let Refused(why) = outcome(&Tpm::bare(), &roots).unwrap().unwrap_err();
-    assert_eq!(why, "the TPM has no endorsement certificate, which --attest-roots asks for");
+    assert_eq!(why, "the TPM has no endorsement certificate, which --attest-roots requires");
 }
 
 #[test]

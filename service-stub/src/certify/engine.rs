@@ -147,7 +147,7 @@ fn advance_host(run: &mut Run, index: usize, work: &[Work], hosts: &Hosts, now: 
     let began_anew = facts.is_some_and(|facts| facts.registered_at > step.asked_at);
     match task.end() {
         End::Registration if began_anew => next_phase(host, at, 1, now),
-        _ if began_anew => again(host, at, "the host started anew before it replied", now),
+        _ if began_anew => again(host, at, "the host restarted before it replied", now),
         End::Registration if now.seconds_since(step.asked_at) > task.limit_s() => {
             let minutes = task.limit_s() / 60;
             step.find(&format!("the host did not come back within {minutes} minutes"));
@@ -169,7 +169,7 @@ fn skipped(host: &HostRun, at: usize, task: &Work) -> Option<String> {
         return Some(host.blocked.clone());
     }
     let before = host.steps.get(..at)?.iter().find(|step| step.state != State::Passed)?;
-    task.needs_sound_host().then(|| format!("left out, since step {} did not pass", before.name))
+    task.needs_sound_host().then(|| format!("skipped, because step {} did not pass", before.name))
 }
 
 fn run_rounds(host: &HostRun, at: usize) -> u32 {
@@ -228,12 +228,12 @@ fn meeting(run: &mut Run, index: usize, at: usize, now: Timestamp) -> Option<Str
         Part::Serve if over && !asked => next_phase(&mut run.hosts[index], at, rounds, now),
         Part::Test if over && !asked => {
             let step = &mut run.hosts[index].steps[at];
-            step.find(&format!("{name} ended its part before it was tested"));
+            step.find(&format!("{name} stopped before it was tested"));
             step.note(State::Error);
             next_phase(&mut run.hosts[index], at, rounds, now);
         }
         Part::Serve if !asked && run.hosts[index].steps[at].tries > 0 && !theirs.asked_at.is_zero() => {
-            return Some(format!("waits for what {name} measured"));
+            return Some(format!("waits for the measurement of {name}"));
         }
         _ if theirs.phase < phase => return Some(format!("waits for {name}, which is in an earlier round")),
         Part::Test if !asked && (theirs.asked_at.is_zero() || now.seconds_since(theirs.asked_at) < SERVES_AFTER_S) => {
@@ -495,7 +495,7 @@ pub(super) fn reply(
         End::Reply => next_phase(host, at, task.phases(rounds), now),
     }
     if is_absurd {
-        "its report cannot be a machine's: what differs is longer than any report".clone_into(&mut host.blocked);
+        "its report is not plausible: the differences are longer than any report".clone_into(&mut host.blocked);
     }
     if let Some(comparison) = comparison.filter(|_| state == State::Passed) {
         host.sku = comparison.sku;

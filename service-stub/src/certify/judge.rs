@@ -55,7 +55,7 @@ fn reason(reply: &CertifyReply) -> String {
     let last = error.lines().last().unwrap_or_default();
     match (last, reply.exit_code) {
         ("", 0) => "the reply has no document".to_owned(),
-        ("", code) => format!("the command ended with exit code {code}, and said nothing"),
+        ("", code) => format!("the command ended with exit code {code} and no message"),
         (last, _) => last.to_owned(),
     }
 }
@@ -162,7 +162,7 @@ fn link(reply: &CertifyReply, peer: Option<&str>, min_mbit: Option<u64>) -> Judg
             }
             true if is_slow => {
                 judgement.state = State::Failed;
-                judgement.findings.push(format!("{peer}: {slowest:.0} Mbit/s; the plan wants {least} Mbit/s or more"));
+                judgement.findings.push(format!("{peer}: {slowest:.0} Mbit/s; the plan requires {least} Mbit/s"));
             }
             true => {}
         }
@@ -242,7 +242,7 @@ mod tests {
                 Part::Alone,
                 reply(-1, Value::Null, ""),
                 S::Error,
-                vec!["the command ended with exit code -1, and said nothing"],
+                vec!["the command ended with exit code -1 and no message"],
             ),
             (&network, 0, Part::Alone, reply(0, json!({"findings": []}), ""), S::Passed, vec![]),
             (&network, 0, Part::Alone, reply(3, broken, ""), S::Failed, vec!["dns: no answer"]),
@@ -253,7 +253,7 @@ mod tests {
                 Part::Test,
                 reply(0, tcp(1e8), ""),
                 S::Failed,
-                vec!["node-2: 100 Mbit/s; the plan wants 900 Mbit/s or more"],
+                vec!["node-2: 100 Mbit/s; the plan requires 900 Mbit/s"],
             ),
             (&network, 0, Part::Serve, reply(0, Value::Null, ""), S::Passed, vec![]),
             (&Step::PowerCut, 0, Part::Alone, reply(1, Value::Null, "no BMC"), S::Error, vec!["no BMC"]),

@@ -163,7 +163,7 @@ fn what_a_step_found_decides_and_only_what_needs_a_sound_machine_is_left_out() {
         (world.state(0, 2), world.state(0, 3), world.state(0, 4)),
         (State::Failed, State::Skipped, State::Skipped)
     );
-    assert_eq!(world.findings(0, 3), "left out, since step disk-speed did not pass");
+    assert_eq!(world.findings(0, 3), "skipped, because step disk-speed did not pass");
     assert_eq!((world.run.state, world.orders.len()), (RunState::Done, 0));
 }
 
@@ -437,7 +437,7 @@ fn a_peer_that_is_lost_ends_the_pair_and_not_the_run() {
         world.advance();
     }
     assert_eq!((world.state(0, 1), world.state(1, 1)), (State::Error, State::Error));
-    assert_eq!(world.findings(1, 1), "node-0 ended its part before it was tested");
+    assert_eq!(world.findings(1, 1), "node-0 stopped before it was tested");
     assert_eq!(world.run.state, RunState::Done);
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Archive {
     /// The secret key that signs it; `landfall certify key --generate` makes one
     #[arg(long, value_name = "FILE", requires = "output")]
     key: Option<PathBuf>,
-    /// The file whose first line is the key's password. Without it the password is asked on the terminal
+    /// The file whose first line is the key's password; otherwise the command asks on the terminal
     #[arg(long, value_name = "FILE", requires = "key")]
     password_file: Option<PathBuf>,
 }

@@ -28,8 +28,8 @@ const EXIT_INCOMPLETE: u8 = 4;
 
 /// Certify machines: lead them through the steps of a plan
 ///
-/// The machines run the live system of `landfall serve`, which leads them through the plan's steps: report against what is expected,
-/// network, disk speed, burn-in, installations, boots, power cuts. Ctrl-C leaves the run going. `landfall certify init` writes a plan to begin from.
+/// `landfall serve` leads machines that run its live system through the steps: report, network, disk speed, burn-in, TPM, installation,
+/// boot, power cut. Ctrl-C ends this command only; the run continues. `landfall certify init` writes an example plan.
 #[derive(Debug, clap::Args)]
 #[command(
     subcommand_negates_reqs = true,
@@ -39,7 +39,7 @@ Examples:
   landfall certify --attach 1b9d6bcd       # follow again
   landfall certify compare 1b9d6bcd 9b2d   # facts and measurements of both
 
-Exit codes: 0 every host passed, 1 refused by the service or another error, 2 wrong usage, 3 a host failed, 4 nothing failed but not \
+Exit codes: 0 every host passed, 1 refused by the service or another error, 2 wrong usage, 3 a host failed, 4 no host failed but not \
 every step passed, 130 Ctrl-C."
 )]
 pub struct Certify {
@@ -50,10 +50,10 @@ pub struct Certify {
     /// The plan
     #[arg(value_name = "PLAN.toml", required_unless_present = "attach", conflicts_with = "attach")]
     plan: Option<PathBuf>,
-    /// Follow a run that was begun before: its id, or the start of it
+    /// Follow an existing run: its id, or the start of it
     #[arg(long, value_name = "RUN")]
     attach: Option<String>,
-    /// Wait for so many hosts before the steps begin; in place of the plan's number
+    /// Begin when this many hosts are present; overrides `policy.hosts` of the plan
     #[arg(long, value_name = "COUNT", conflicts_with = "attach", value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Option<u32>,
     /// Only hosts of this infra-env: name, id, or start of the id
@@ -84,7 +84,7 @@ enum Command {
     },
     /// End a run
     ///
-    /// What runs on a host runs to its end; its result is not awaited.
+    /// Steps that run on hosts are not interrupted, but their results are ignored.
     Cancel {
         /// The run: its id, or the start of it
         run: String,
