@@ -110,6 +110,8 @@ pub(crate) fn create(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     };
     let added = service.certifications.add(run, conflict).map_err(|error| failed(&error))?;
     if let Err(other) = added {
+        // The start of an id is enough for both commands.
+        let other = format!("{:.8}", other.to_string());
         return Err(Refusal::conflict(format!(
             "certification {other} has not ended: follow it with `landfall certify --attach {other}`, or end it with `landfall \
              certify cancel {other}`"

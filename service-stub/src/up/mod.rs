@@ -182,7 +182,11 @@ impl Up {
             ("LOG IN", Column::State),
         ]);
         nodes.into_iter().for_each(|(name, address, role, login)| table.row([name, address, role, login]));
-        console.table(&table)
+        console.table(&table)?;
+        if machines.is_some() {
+            console.say("`landfall up --down` ends the virtual machines and removes the rack")?;
+        }
+        Ok(())
     }
 }
 

@@ -45,7 +45,8 @@ pub(super) fn title(document: &Value) -> String {
     match at(document, "/state") {
         "waiting" => {
             let wanted = number_at(document, "/result/plan/policy/hosts").max(1);
-            format!("{plan}: waits until {wanted} of its machines run the live system and have reported their hardware")
+            let machines = if wanted == 1 { "1 machine".to_owned() } else { format!("{wanted} machines") };
+            format!("{plan}: waiting for {machines} to boot the live system")
         }
         "running" => format!("{plan}: {machines}"),
         "cancelled" => format!("{plan}: {machines}, cancelled"),
