@@ -24,13 +24,21 @@ pub(crate) fn new_file(session: &Session, console: &mut Console, target: &Target
     into(console, Some(to), false, |out, progress| Ok(session.client.download(target, out, progress)?))
 }
 
-/// Downloads a presigned URL, without the token.
+/// Downloads a presigned URL, without the token. If nothing answers there, it is the address for hosts only, such as that of a virtual
+/// machine's gateway: then the same file is asked for where this client reaches the service.
 pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Option<&Path>) -> anyhow::Result<()> {
     let shown = api::http::public_url(url);
     into(console, to, true, |out, progress| {
         let agent = api::http::agent(&session.http)?;
         // The error of a request may show its URL, which may hold a token.
-        let mut response = agent.get(url).call().map_err(|error| match error {
+        let mut answer = agent.get(url).call();
+        if answer.is_err()
+            && let Some(here) = at_address_of(&session.url, url)
+            && let Ok(other) = agent.get(&here).call()
+        {
+            answer = Ok(other);
+        }
+        let mut response = answer.map_err(|error| match error {
             ureq::Error::Io(error) => anyhow::Error::from(error).context(format!("no reply from {shown}")),
             _ => anyhow::anyhow!("no reply from {shown}"),
         })?;
@@ -44,6 +52,16 @@ pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Optio
         let reader = response.body_mut().with_config().limit(u64::MAX).reader();
         Ok(api::copy(&shown, reader, total, out, progress)?)
     })
+}
+
+/// The path of `url` at the scheme, host and port of `service`; `None` if it is there already.
+fn at_address_of(service: &str, url: &str) -> Option<String> {
+    let origin = |url: &str| {
+        let host = url.find("://")? + 3;
+        Some(url[host..].find('/').map_or(url.len(), |slash| host + slash))
+    };
+    let (here, there) = (&service[..origin(service)?], &url[..origin(url)?]);
+    (here != there).then(|| format!("{here}{}", &url[there.len()..]))
 }
 
 type Fetch<'a> = dyn FnMut(&mut dyn Write, &mut dyn FnMut(u64, Option<u64>)) -> anyhow::Result<()> + 'a;
@@ -103,5 +121,21 @@ fn bar() -> ProgressBar {
 fn lay_out(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hosts_reach_elsewhere_is_asked_for_at_the_clients_address() {
+        let iso = "http://10.0.2.2:8090/byid/1/full.iso?api_key=x";
+        assert_eq!(
+            at_address_of("http://127.0.0.1:8090/", iso).as_deref(),
+            Some("http://127.0.0.1:8090/byid/1/full.iso?api_key=x")
+        );
+        assert_eq!(at_address_of("http://10.0.2.2:8090", iso), None);
+        assert_eq!(at_address_of("127.0.0.1:8090", iso), None);
     }
 }

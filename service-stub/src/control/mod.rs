@@ -145,6 +145,8 @@ pub fn width(terminal: &impl AsFd) -> Option<usize> {
 /// A service to talk to.
 pub struct Session {
     pub(crate) client: Client,
+    /// Where this client reaches the service.
+    url: String,
     http: HttpConfig,
     json: bool,
 }
@@ -163,7 +165,8 @@ impl Reach {
             http: http.clone(),
             ..ClientConfig::default()
         };
-        Ok(Session { client: Client::new(&config, RetryPolicy::Never)?.as_user(), http, json: self.json })
+        let client = Client::new(&config, RetryPolicy::Never)?.as_user();
+        Ok(Session { client, url: self.url.clone(), http, json: self.json })
     }
 }
 
