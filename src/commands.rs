@@ -110,6 +110,11 @@ pub trait Commands: Subcommand + Sized {
         false
     }
 
+    /// Whether its log is that of a server or agent, in which times count.
+    fn is_server(&self) -> bool {
+        false
+    }
+
     /// Whether it runs on many threads.
     fn has_many_threads(&self) -> bool {
         false
@@ -226,6 +231,10 @@ commands! {
             Self::Burnin(burnin) => burnin.has_view(),
             _ => false,
         }
+    }
+
+    fn is_server(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Burnin(_))
     }
 
     fn tag(&self) -> Option<&'static str> {

@@ -78,7 +78,7 @@ pub(crate) fn main() -> ExitCode {
     let matches = command(first.as_deref().and_then(|word| word.to_str())).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // Users and programs read standard error: log warnings and errors only.
-    crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None);
+    crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None, false);
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {

@@ -64,6 +64,13 @@ impl Commands for Whole {
         matches!(self, Self::Host(command) if command.has_bar())
     }
 
+    fn is_server(&self) -> bool {
+        match self {
+            Self::Host(command) => command.is_server(),
+            Self::Hub(command) => matches!(command, Hub::Serve(_) | Hub::Controller(_)),
+        }
+    }
+
     fn has_many_threads(&self) -> bool {
         matches!(self, Self::Hub(Hub::Serve(_)))
     }

@@ -83,7 +83,13 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
     if command.has_many_threads() {
         many_threads();
     }
-    log::start(output.level(command.has_bar()), output.has_color(), &command.logging(), command.tag());
+    log::start(
+        output.level(command.has_bar()),
+        output.has_color(),
+        &command.logging(),
+        command.tag(),
+        !command.is_server(),
+    );
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
@@ -143,7 +149,9 @@ fn drop_in(program: &OsStr, called: &OsStr, words: &[OsString]) -> Option<ExitCo
     let tag = if name == Name::Installer { "installer" } else { "agent" };
     let level = |logging: &Logging| if logging.is_verbose { "debug" } else { "info" };
     let landfall = Landfall {
-        start_log: &|logging| log::start(level(logging), log::wants_color(), logging, logging.journal.then_some(tag)),
+        start_log: &|logging| {
+            log::start(level(logging), log::wants_color(), logging, logging.journal.then_some(tag), false)
+        },
         run: &|words| commands::parse::<Host>(NAME.as_ref(), words.into_iter().map(OsString::from).collect())?.0.run(),
     };
     Some(dropin::main(Path::new(program), name, words, &landfall))

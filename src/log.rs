@@ -8,11 +8,13 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::{
     Layer,
     filter::{Targets, filter_fn},
-    fmt::{MakeWriter, layer},
+    fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter, format::Writer, layer},
     layer::SubscriberExt,
+    registry::LookupSpan,
     util::SubscriberInitExt,
 };
 
@@ -31,9 +33,11 @@ const FORCED_ID_VARIABLE: &str = "DRY_HOST_ID";
 /// Starts the log at `level` unless [`LOG_VARIABLE`] sets another; with a `tag` it also goes to the journal, if one runs.
 ///
 /// No line reaches the journal twice. If standard error is the journal, only the record with its fields is written; and a child
-/// writes its own records, which the agent that shows them does not repeat.
-pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option<&'static str>) {
+/// writes its own records, which the agent that shows them does not repeat. On a terminal, lines `for_people` are plain unless they were
+/// asked for in detail.
+pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option<&'static str>, for_people: bool) {
     let filter = std::env::var(LOG_VARIABLE).unwrap_or_default();
+    let is_detailed = !filter.trim().is_empty() || !matches!(level, "info" | "warn");
     let filter = if filter.trim().is_empty() { level.to_owned() } else { filter };
     let (filter, bad) = match filter.parse::<Targets>() {
         Ok(parsed) => (parsed, None),
@@ -49,15 +53,20 @@ pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option
     if journal.is_some() && journal::stderr_is_journal() {
         streams.stream = streams.stream.filter(|stream| *stream != Stream::Error);
     }
-    let on_terminal = matches!(streams, Streams { stream: Some(Stream::Error), text: None })
-        && io::stderr().is_terminal()
-        && has_color;
+    let is_terminal =
+        matches!(streams, Streams { stream: Some(Stream::Error), text: None }) && io::stderr().is_terminal();
+    let is_plain = is_terminal && for_people && !is_detailed;
+    let on_terminal = is_terminal && has_color;
     let timed_by_others = TIMED_BY_OTHERS.iter().any(|name| std::env::var_os(name).is_some());
     let lines = (streams.stream.is_some() || streams.text.is_some()).then(|| {
         let is_timed = streams.text.is_none() && timed_by_others;
         // A closed pipe must not stop us: an installation outlives the agent that reads its log.
         let lines = layer().with_ansi(on_terminal).log_internal_errors(false).with_writer(streams);
-        let lines = if is_timed { lines.without_time().boxed() } else { lines.boxed() };
+        let lines = match (is_plain, is_timed) {
+            (true, _) => lines.event_format(Plain).boxed(),
+            (false, true) => lines.without_time().boxed(),
+            (false, false) => lines.boxed(),
+        };
         lines.with_filter(filter_fn(|metadata| metadata.target() != PRINTED))
     });
     tracing_subscriber::registry().with(filter).with(lines).with(journal).init();
@@ -66,6 +75,30 @@ pub(crate) fn start(level: &str, has_color: bool, logging: &Logging, tag: Option
     }
     if let (Some(path), Some(error)) = (&logging.text, unopened) {
         tracing::warn!(path = %path.display(), %error, "cannot open the log file");
+    }
+}
+
+/// A line as the command itself would print it: no time, and no name of a module.
+struct Plain;
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        match *event.metadata().level() {
+            Level::ERROR => line.write_str("error: ")?,
+            Level::WARN => line.write_str("warning: ")?,
+            _ => {}
+        }
+        context.format_fields(line.by_ref(), event)?;
+        writeln!(line)
     }
 }
 
@@ -132,6 +165,18 @@ impl Write for Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_line_has_the_message_and_what_kind_it_is() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let file = Streams { stream: None, text: Some(Arc::new(path.reopen().unwrap())) };
+        let lines = layer().with_ansi(false).with_writer(file).event_format(Plain);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            tracing::warn!(disk = "sda", "slow");
+            tracing::info!("done");
+        });
+        assert_eq!(std::fs::read_to_string(path.path()).unwrap(), "warning: slow disk=\"sda\"\ndone\n");
+    }
 
     #[test]
     fn each_switch_says_where_lines_go() {

@@ -22,7 +22,7 @@ pub(crate) fn command() -> clap::Command {
 /// The program under this name.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
-    crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None);
+    crate::log::start("warn", crate::log::wants_color(), &agent::dropin::Logging::default(), None, false);
     match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
