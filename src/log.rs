@@ -97,7 +97,7 @@ where
             Level::WARN => line.write_str("warning: ")?,
             _ => {}
         }
-        context.format_fields(line.by_ref(), event)?;
+        context.field_format().format_fields(line.by_ref(), event)?;
         writeln!(line)
     }
 }

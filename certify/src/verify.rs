@@ -81,11 +81,7 @@ impl Verified {
             manifest.key.parse().map_err(|error| bad(format!("key in {}: {error}", manifest::NAME)))?;
         let altered = |error| bad(format!("{name} and {} do not belong together: {error}", manifest::NAME));
         key.verify(signed, &signature).map_err(altered)?;
-        self.push(
-            "signature",
-            State::Good,
-            format!("by key {} ({key}): {}", key.id(), signature.comment.replace('\t', " ")),
-        );
+        self.push("signature", State::Good, format!("by key {}: {}", key.id(), signature.comment.replace('\t', " ")));
         match trusted {
             Some(trusted) if *trusted == key => {
                 self.push("key", State::Good, format!("{} is the expected one", key.id()))

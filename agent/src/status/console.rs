@@ -17,6 +17,8 @@ const ISSUE_FILE: &str = "50-landfall.issue";
 /// Of a console and its rule.
 const WIDTH: usize = 78;
 const MAX_VALUE_CHARS: usize = 220;
+/// At the end of a longer one.
+const MORE: &str = "...";
 
 /// Where people look.
 #[derive(Clone, Debug)]
@@ -87,7 +89,11 @@ pub(super) fn block(view: &View) -> String {
 pub fn lines(view: &View) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let mut line = |name, value: &str| {
-        let value: String = plain(value).take(MAX_VALUE_CHARS).collect();
+        let mut value: String = plain(value).take(MAX_VALUE_CHARS + 1).collect();
+        if value.len() > MAX_VALUE_CHARS {
+            value.truncate(MAX_VALUE_CHARS - MORE.len());
+            value.push_str(MORE);
+        }
         lines.push((name, value.trim_end().to_owned()));
     };
     let alive = view.agent.as_ref().is_some_and(|(_, alive)| *alive);

@@ -100,7 +100,7 @@ impl Work {
                 (_, None) => return Err("waits for its peer to report an address"),
             },
             Step::DiskSpeed { disk, seconds, .. } => match disk.as_deref().unwrap_or(place.disk) {
-                "" => return Err("waits for a disk to install on"),
+                "" => return Err("waits for an eligible disk: see `landfall host show`"),
                 disk => CertifyAction::DiskSpeed { disk: disk.to_owned(), seconds: DISK_SPEED_S.max(*seconds) },
             },
             Step::Burnin { seconds, only, memory_bytes, disks, destroy } => CertifyAction::Burnin {

@@ -243,7 +243,7 @@ fn print(session: &Session, console: &mut Console, document: &Value) -> anyhow::
 fn follow(session: &Session, console: &Console, id: &str) -> anyhow::Result<Value> {
     let mut live = Live::new(io::stderr().is_terminal(), console.width);
     let note = format!(
-        "certification {id} continues: `landfall certify --attach {id}` follows it again, `landfall certify cancel {id}` ends it"
+        "certification {id:.8} continues: `landfall certify --attach {id:.8}` follows it again,\n`landfall certify cancel {id:.8}` ends it"
     );
     let interrupted = on_interrupt(move || live::put(&format!("\n{note}\n")))?;
     live.say(&format!("certification {id}"));
