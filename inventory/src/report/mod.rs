@@ -58,7 +58,7 @@ pub use crate::{
     optics::{Module, ModuleLimits, Signal},
     pci::{Aer, Function, Link, Sriov, Vpd},
     smbios,
-    tpm::{Certificate, EndorsementKey, TpmDetails},
+    tpm::{Certificate, EndorsementKey, MeasuredBoot, Measurement, TpmDetails},
 };
 pub use accelerators::Accelerator;
 pub use attached::AttachedMemory;

@@ -3,7 +3,7 @@
 use crate::{
     Root, boot,
     smbios::{self, Smbios},
-    tpm::{self, TpmDetails},
+    tpm::{self, MeasuredBoot, TpmDetails},
 };
 use kernel::order::Gather;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 const GROUPS: &str = "/sys/kernel/iommu_groups";
 const TPMS: &str = "/sys/class/tpm";
-/// Registers the firmware extends with itself and with what it boots (TCG PC Client Platform Firmware Profile, 3.3.4).
-const PCRS: u8 = 8;
-/// Best first: only one bank's values are read, since each costs a TPM some milliseconds.
+/// Registers of firmware (0 to 7), boot loaders and operating systems (TCG PC Client Platform Firmware Profile, 3.3.4). Those above are for
+/// tests and for programs.
+const PCRS: u8 = 16;
+/// Best first.
 const BANKS: [&str; 4] = ["sha256", "sha384", "sha512", "sha1"];
 /// Kernel arguments that switch protections against hardware vulnerabilities, by how they begin.
 const MITIGATIONS: [&str; 24] = [
@@ -128,9 +129,15 @@ pub struct Tpm {
     /// Hash of the bank that the values are of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcr_bank: Option<String>,
-    /// Values of registers 0 to 7, hexadecimal in lower case.
+    /// Values of registers 0 to 15, hexadecimal in lower case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pcrs: BTreeMap<String, String>,
+    /// The same of other banks, by hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_pcrs: BTreeMap<String, BTreeMap<String, String>>,
+    /// What was booted, by the firmware's log. `landfall attest` has the TPM sign the registers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_boot: Option<MeasuredBoot>,
     /// What a TPM 2.0 says of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<TpmDetails>,
@@ -186,7 +193,16 @@ fn tpm(root: &Root, name: String) -> Tpm {
         Some((pcr.to_string(), value.to_lowercase()))
     };
     // A TPM that fails once keeps the next reader waiting too.
-    let pcrs = pcr_bank.iter().flat_map(|bank| (0..PCRS).map_while(move |number| pcr(bank, number))).gather();
+    let pcrs_in =
+        |bank: &String| -> BTreeMap<String, String> { (0..PCRS).map_while(|number| pcr(bank, number)).gather() };
+    let pcrs = pcr_bank.as_ref().map(pcrs_in).unwrap_or_default();
+    let others = pcr_banks.iter().filter(|bank| Some(*bank) != pcr_bank.as_ref());
+    let other_pcrs: BTreeMap<_, _> =
+        others.map(|bank| (bank.clone(), pcrs_in(bank))).filter(|(_, values)| !values.is_empty()).gather();
+    let measured_boot = tpm::measured_boot(root, &name, |bank| match pcr_bank.as_deref() == Some(bank) {
+        true => Some(&pcrs),
+        false => other_pcrs.get(bank),
+    });
     let major = root.attribute(format!("{dir}/tpm_version_major"));
     // A TPM 1.2 has other commands.
     let details = major.as_deref().filter(|major| *major != "1").and_then(|_| tpm::details(root, &name));
@@ -201,6 +217,8 @@ fn tpm(root: &Root, name: String) -> Tpm {
         pcr_banks,
         pcr_bank,
         pcrs,
+        other_pcrs,
+        measured_boot,
         details,
         name,
     }
@@ -251,7 +269,12 @@ mod tests {
             ("tpm0", Some("2.0"), Some("sha256"))
         );
         assert_eq!(tpm.pcr_banks, ["sha1", "sha256"]);
-        assert_eq!(tpm.pcrs, BTreeMap::from([("0", "3d45"), ("1", "00ff")].map(|(a, b)| (a.to_owned(), b.to_owned()))));
+        let values = |values: &[(&str, &str)]| -> BTreeMap<String, String> {
+            values.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+        };
+        assert_eq!(tpm.pcrs, values(&[("0", "3d45"), ("1", "00ff")]));
+        assert_eq!(tpm.other_pcrs, BTreeMap::from([("sha1".to_owned(), values(&[("0", "aa")]))]));
+        assert_eq!(tpm.measured_boot, None, "there is no log");
     }
 
     #[test]

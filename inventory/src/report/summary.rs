@@ -92,8 +92,10 @@ fn security(report: &Report) -> String {
         state => format!("secure boot {}", state.to_lowercase()),
     });
     let tpm = security.tpms.first().map(|tpm| format!("TPM {}", tpm.version.as_deref().unwrap_or_default()));
+    let log = security.tpms.first().and_then(|tpm| tpm.measured_boot.as_ref()?.leads_to_registers);
+    let log = log.map(|leads| if leads { "boot log as the TPM has it" } else { "boot log NOT as the TPM has it" });
     let iommu = security.iommu.groups.map(|groups| if groups > 0 { "IOMMU in use" } else { "no IOMMU in use" });
-    comma([boot, tpm.map(|tpm| tpm.trim_end().to_owned()), iommu.map(str::to_owned)])
+    comma([boot, tpm.map(|tpm| tpm.trim_end().to_owned()), log.map(str::to_owned), iommu.map(str::to_owned)])
 }
 
 fn counted(count: usize, of: &str) -> Option<String> {

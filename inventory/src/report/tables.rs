@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 43] = [
+pub(super) const TABLES: [Table; 45] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -279,8 +279,19 @@ pub(super) const TABLES: [Table; 43] = [
             ("firmware", "{details.firmware_version}"),
             ("revision", "{details.revision}"),
             ("pcr banks", "{pcr_banks}"),
+            ("log", "{measured_boot.outcome}"),
             ("description", "{description}"),
         ],
+        but: None,
+    },
+    Table {
+        list: "programs",
+        columns: &[("register", "{register}"), ("started", "{what}"), ("sha-256", "{sha256}")],
+        but: None,
+    },
+    Table {
+        list: "arguments",
+        columns: &[("register", "{register}"), ("arguments", "{what}"), ("sha-256", "{sha256}")],
         but: None,
     },
     Table {

@@ -194,6 +194,14 @@ fn security(security: &Security, warnings: &mut Lines) {
         if tpm.details.as_ref().and_then(|details| details.is_locked_out) == Some(true) {
             warnings.say_of(&tpm.name, "it is locked, because too many passwords were wrong");
         }
+        let Some(boot) = &tpm.measured_boot else { continue };
+        if boot.leads_to_registers == Some(false) {
+            let registers: Vec<String> = boot.differing_registers.iter().map(u8::to_string).collect();
+            let registers = registers.join(", ");
+            let what = "the log was altered, or something was measured outside of it";
+            warnings
+                .say_of(&tpm.name, format!("the firmware's log does not lead to its registers {registers}: {what}"));
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! What a TPM 2.0 says of itself, and its endorsement certificates. Here it is only read ([`wire`]); a TPM 1.2 is not asked.
 
+mod boot;
 mod certificate;
 pub(crate) mod wire;
 
+pub(crate) use boot::measured_boot;
+pub use boot::{MeasuredBoot, Measurement};
 pub use certificate::Certificate;
 
 use crate::{Root, ask::Question};

@@ -62,6 +62,14 @@ fn a_value_goes_everywhere_and_stays_the_same_value() {
 }
 
 #[test]
+fn the_log_of_what_was_booted_goes() {
+    let log = "/sys/kernel/security/tpm0/binary_bios_measurements";
+    let entries = BTreeMap::from([file(log, [1, 2, 3]), file("/sys/kernel/security/lockdown", "[none]")]);
+    let scrubbed = scrub(entries, b"key");
+    assert_eq!(scrubbed.into_keys().collect::<Vec<_>>(), [Path::new("/sys/kernel/security/lockdown")]);
+}
+
+#[test]
 fn uuids_in_all_their_forms() {
     let entries = BTreeMap::from([
         file("/sys/class/dmi/id/product_uuid", "00112233-4455-6677-8899-aabbccddeeff\n"),
