@@ -1,7 +1,7 @@
 //! Runs on disk, below `certify` in the state directory: a file for each run, and beside it a folder with what its hosts sent. A
 //! change is on disk before it is seen.
 
-use super::record::Run;
+use super::record::{MAX_HOSTS, Run};
 use crate::auth::keys::write_new;
 use api::Timestamp;
 use kernel::order;
@@ -22,6 +22,48 @@ const MAX_RUN_BYTES: u64 = 256 << 20;
 /// What the hosts of one run may send in all.
 const MAX_DOCUMENTS_BYTES: u64 = 4 << 30;
 const DIRECTORY: &str = "certify";
+/// Names of documents are short.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Records of the runs in a state directory, by their names in it.
+pub(crate) fn records(state: &Path) -> Vec<String> {
+    names(state, DIRECTORY)
+}
+
+/// What hosts sent for the run of that record, by the names in the state directory.
+pub(crate) fn documents(state: &Path, record: &str) -> Vec<String> {
+    let folder = record.strip_suffix(".json").unwrap_or(record);
+    let hosts = (0..MAX_HOSTS).map(|host| format!("{folder}/{host}"));
+    hosts.filter(|folder| state.join(folder).is_dir()).flat_map(|folder| names(state, &folder)).collect()
+}
+
+/// Files of runs in a folder.
+fn names(state: &Path, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(state.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| Some(format!("{folder}/{}", entry.file_name().to_str()?)));
+    let mut names: Vec<String> = names.filter(|name| is_file(name)).collect();
+    order::sort(&mut names);
+    names
+}
+
+/// Whether a file of that name is one of a run: `certify/RUN.json`, or `certify/RUN/HOST/DOCUMENT`.
+pub(crate) fn is_file(name: &str) -> bool {
+    let is_run = |name: &str| Uuid::parse_str(name).is_ok_and(|id| id.to_string() == name);
+    let is_host = |name: &str| name.parse().is_ok_and(|host: usize| host < MAX_HOSTS && host.to_string() == name);
+    let is_document = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        (1..=MAX_NAME_BYTES).contains(&name.len())
+            && name.chars().all(is_plain)
+            && !name.starts_with('.')
+            && !name.ends_with(".new")
+    };
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts[..] {
+        [DIRECTORY, record] => record.strip_suffix(".json").is_some_and(is_run),
+        [DIRECTORY, run, host, document] => is_run(run) && is_host(host) && is_document(document),
+        _ => false,
+    }
+}
 
 /// All runs.
 #[derive(Debug)]
@@ -185,5 +227,39 @@ mod tests {
         assert_eq!(read.document(first.id, 0, "report.json").unwrap(), b"{}");
         assert!(state.path().join("certify/x.json").exists());
         assert_eq!(read.change(Uuid::new_v4(), |_| ()).unwrap(), None);
+
+        // All of that but what is no run goes into a backup.
+        fs::write(state.path().join(format!("certify/{}/0/report.json.new", first.id)), "").unwrap();
+        let mut ids = [first.id, second.id];
+        ids.sort();
+        assert_eq!(records(state.path()), ids.map(|id| format!("certify/{id}.json")));
+        let of = |id: Uuid| documents(state.path(), &format!("certify/{id}.json"));
+        assert_eq!(of(first.id), [format!("certify/{}/0/report.json", first.id)]);
+        assert_eq!(of(second.id), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_no_files_of_runs() {
+        let id = Uuid::new_v4();
+        for right in [format!("certify/{id}.json"), format!("certify/{id}/255/capture.tar.gz")] {
+            assert!(is_file(&right), "{right}");
+        }
+        for wrong in [
+            "certify/x.json".to_owned(),
+            format!("certify/{id}"),
+            format!("certify/{}.json", id.simple()),
+            format!("certify/{id}.json.new"),
+            format!("certify/../{id}.json"),
+            format!("certify/{id}/../report.json"),
+            format!("certify/{id}/256/report.json"),
+            format!("certify/{id}/00/report.json"),
+            format!("certify/{id}/0/.."),
+            format!("certify/{id}/0/"),
+            format!("certify/{id}/0/a/b"),
+            format!("certify/{id}/0/{}", "x".repeat(65)),
+            format!("/certify/{id}.json"),
+        ] {
+            assert!(!is_file(&wrong), "{wrong}");
+        }
     }
 }

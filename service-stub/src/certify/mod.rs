@@ -17,7 +17,7 @@ mod rounds;
 mod tests;
 mod work;
 
-pub(crate) use files::Runs;
+pub(crate) use files::{Runs, documents, is_file, records};
 
 use crate::events::{self, kinds};
 use crate::http::Refusal;

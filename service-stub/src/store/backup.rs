@@ -1,4 +1,5 @@
-//! Backups: a snapshot of all records as stored, encrypted, with the keys, manifests and install-time files beside them.
+//! Backups: a snapshot of all records as stored, encrypted, with the keys, manifests, install-time files and runs of
+//! certifications beside them.
 //!
 //! A backup is a line with its version, frames (a letter, a name and its content, each with its length), and finally the SHA-256
 //! of all before: a truncated or changed backup is refused as a whole. It holds secrets, as the state directory does. A running
@@ -11,6 +12,7 @@ use super::layout::FILE;
 use super::open::{Health, inspect};
 use super::{Store, salvage, seal, seal::Seal};
 use crate::auth::keys::{self, write_new};
+use crate::certify;
 use crate::cluster_files::prepared;
 use crate::manifest_files;
 use crate::model::{ClusterRecord, Event, HostRecord, InfraEnvRecord};
@@ -46,8 +48,8 @@ const STARTING_TRIES: u32 = 50;
 const STARTING_PAUSE: Duration = Duration::from_millis(100);
 /// Files beside the store.
 const FILES: [&str; 6] = [seal::FILE, keys::FILE, "tls-ca.pem", "tls-ca-key.pem", "tls-cert.pem", "tls-key.pem"];
-/// No file beside the store is larger.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+/// No file beside the store is larger. A backup has one of them in memory at a time.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +78,7 @@ pub struct Counts {
     /// Clusters, infra-envs and hosts.
     pub records: u64,
     pub events: u64,
-    /// Keys, certificates and manifests.
+    /// Keys, certificates, manifests, and runs of certifications with what their hosts sent.
     pub files: u64,
 }
 
@@ -178,7 +180,22 @@ fn is_file(name: &str) -> bool {
         let users = || rest.split_once('/').and_then(|(folder, file)| manifest_files::Name::parse(folder, file));
         Some(rest == manifest_files::GENERATED || users().is_some())
     };
-    FILES.contains(&name) || manifest(name) == Some(true) || prepared::is_file(name)
+    FILES.contains(&name) || manifest(name) == Some(true) || prepared::is_file(name) || certify::is_file(name)
+}
+
+/// The content of a file of the state directory; none if there is no such file.
+fn content(directory: &Path, name: &str) -> Result<Option<Vec<u8>>, BackupError> {
+    let path = directory.join(name);
+    let mut content = Vec::new();
+    match File::open(&path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => drop(read.map_err(file_error(&path))?),
+    }
+    if u64::try_from(content.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
+        let large = format!("it is larger than {MAX_FILE_BYTES} bytes, which no file of the service is: move it away");
+        return Err(file_error(&path)(io::Error::other(large)));
+    }
+    Ok(Some(content))
 }
 
 /// Writes a backup of a state directory from one read transaction of its store.
@@ -198,15 +215,27 @@ fn write(directory: &Path, transaction: &ReadTransaction, output: impl Write) ->
         names.push(format!("manifests/{cluster}/{}", manifest_files::GENERATED));
     }
     names.extend(prepared::list(directory));
-    for name in names {
-        let path = directory.join(&name);
-        let mut content = Vec::new();
-        match File::open(&path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            read => drop(read.map_err(file_error(&path))?),
-        }
-        output.frame(OTHER_FILE, name.as_bytes(), &content).map_err(written)?;
+    let mut put = |name: &str, content: &[u8]| {
         counts.files += 1;
+        output.frame(OTHER_FILE, name.as_bytes(), content).map_err(written)
+    };
+    for name in names {
+        if let Some(content) = content(directory, &name)? {
+            put(&name, &content)?;
+        }
+    }
+    for record in certify::records(directory) {
+        // It names documents that were there before it.
+        let Some(run) = content(directory, &record)? else { continue };
+        for document in certify::documents(directory, &record) {
+            if let Some(content) = content(directory, &document)? {
+                put(&document, &content)?;
+            }
+        }
+        // One that was removed meanwhile has lost documents.
+        if directory.join(&record).exists() {
+            put(&record, &run)?;
+        }
     }
     let mut failed = None;
     walk(

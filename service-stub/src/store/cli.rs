@@ -9,7 +9,7 @@ use std::{
 
 /// Back up a service's records and keys, while it runs or not
 ///
-/// The file is a snapshot of records, events, keys and manifests, without uploaded logs and images. It replaces an existing file
+/// The file is a snapshot of records, events, keys, manifests and runs of certifications, without uploaded logs and images. It replaces an existing file
 /// only when complete. It contains the service's secrets.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -31,6 +31,67 @@ fn start(state: &Path, file: &Path) -> std::process::Child {
         .unwrap()
 }
 
+/// A run of a certification, with what a host sent: names in the state directory and contents.
+fn certification(state: &Path) -> Vec<(String, Vec<u8>)> {
+    let id = uuid::Uuid::new_v4();
+    let files = vec![
+        (format!("certify/{id}/0/capture.tar.gz"), vec![0x1f; 3 << 20]),
+        (format!("certify/{id}/0/report.json"), b"{}".to_vec()),
+        (format!("certify/{id}.json"), b"{\"a\":1}".to_vec()),
+    ];
+    for (name, content) in &files {
+        let path = state.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    // What a killed service leaves of a write, and what is no file of ours.
+    fs::write(state.join(format!("certify/{id}/0/burnin.json.new")), "").unwrap();
+    fs::write(state.join("certify/notes.txt"), "").unwrap();
+    files
+}
+
+#[test]
+fn a_backup_without_runs_is_restored_and_one_with_a_foreign_name_is_not() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (state, file) = (scratch.path().join("state"), scratch.path().join("rack.backup"));
+    drop(service_stub::store::Store::open(&state).unwrap());
+    backup::back_up(&state, &file).unwrap();
+    let before = backup::restore(&scratch.path().join("old"), &file, false).unwrap();
+    let run = certification(&state);
+    let counts = backup::back_up(&state, &file).unwrap();
+    assert_eq!(counts.files, before.files + 3);
+    let restored = scratch.path().join("new");
+    assert_eq!(backup::restore(&restored, &file, false).unwrap(), counts);
+    assert!(!restored.join("certify/notes.txt").exists());
+
+    // A run that is there already is not written over, but renamed if that is asked for.
+    let (name, content) = &run[2];
+    fs::write(restored.join(name), "{}").unwrap();
+    fs::remove_file(restored.join("state.redb")).unwrap();
+    let refused = backup::restore(&restored, &file, false).unwrap_err().to_string();
+    assert!(refused.contains(name) && refused.contains("--replace"), "{refused}");
+    backup::restore(&restored, &file, true).unwrap();
+    assert_eq!(fs::read(restored.join(name)).unwrap(), *content);
+    assert_eq!(fs::read(restored.join(format!("{name}.replaced"))).unwrap(), b"{}");
+
+    // A name that leads out of the state directory, a changed byte of a document.
+    let bytes = fs::read(&file).unwrap();
+    let change = |from: &[u8], to: &[u8]| {
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        let mut changed = bytes.clone();
+        changed[at..at + to.len()].copy_from_slice(to);
+        let path = scratch.path().join("changed");
+        fs::write(&path, changed).unwrap();
+        let target = scratch.path().join("from-changed");
+        let error = backup::restore(&target, &path, false).unwrap_err().to_string();
+        assert!(!target.exists(), "nothing is written");
+        error
+    };
+    assert_eq!(change(b"/0/report.json", b"/../eport.json"), "not a complete backup: a name is impossible");
+    let error = change(&[0x1f; 64], &[0x1e]);
+    assert_eq!(error, "not a complete backup: its checksum is wrong: it was changed or damaged");
+}
+
 #[test]
 fn a_backup_is_whole_or_not_there_whoever_is_killed() {
     let scratch = tempfile::tempdir().unwrap();
@@ -45,6 +106,7 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
             agent::create_cluster(&mut connection, &name).await
         })
     };
+    let run = certification(&state);
     let (mut acknowledged, mut whole, mut killed) = (Vec::new(), 0, 0);
     // Of the last backup that nobody disturbed: the others are killed within it.
     let mut took = Duration::ZERO;
@@ -93,6 +155,9 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
                 );
             }
             assert!(store.damage().is_empty());
+            for (name, content) in &run {
+                assert_eq!(fs::read(restored.join(name)).unwrap(), *content, "{name}");
+            }
         }
         if kills_service {
             let port = served.port();
