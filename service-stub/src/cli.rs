@@ -8,7 +8,6 @@ mod network;
 mod states;
 
 use crate::addresses::{base_url, host_part, is_loopback, who_may};
-use crate::attest::Attest;
 use crate::auth::{self, Auth};
 use crate::check::requirements::Requirements;
 use crate::cluster_files::GivenFiles;
@@ -203,7 +202,7 @@ impl Serve {
             Some(path) => Requirements::read(path)?,
             None => Requirements::default(),
         };
-        let attest = Attest { policy: self.hosts.attest, roots: self.hosts.attest_roots()? };
+        let attest = self.hosts.attest()?;
         let cluster_files = self.clusters.cluster_files.as_deref().map(GivenFiles::open).transpose()?;
         let (isos, listed) = IsoArgument::split(self.isos);
         let mut catalogue = self.releases.read()?;

@@ -105,6 +105,14 @@ pub(crate) fn validations(info: &str) -> Vec<Validation> {
     all.collect()
 }
 
+/// The validation of what a host booted.
+pub(crate) const BOOT_CHECK: &str = "boot-attested";
+
+/// What is said of a host's boot in its `validations_info`; none where hosts are not asked.
+pub(crate) fn boot(info: &str) -> Option<String> {
+    validations(info).into_iter().find(|found| found.id == BOOT_CHECK).map(|found| found.message)
+}
+
 /// `8 CPU, 16 GiB, 447 GiB + 1.8 TiB`: processors, memory, disks that may be installed to.
 pub(crate) fn hardware(inventory: &Inventory) -> String {
     let mut parts = Vec::new();
@@ -161,7 +169,9 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].category.as_str(), found[0].id.as_str()), ("network", "ntp-synced"));
         assert!(found[0].stands_in_the_way());
-        assert_eq!(validations("no json"), []);
+        assert_eq!((validations("no json"), boot(info)), (Vec::new(), None));
+        let info = r#"{"hardware":[{"id":"boot-attested","status":"success","message":"as recorded"}]}"#;
+        assert_eq!(boot(info).as_deref(), Some("as recorded"));
     }
 
     #[test]

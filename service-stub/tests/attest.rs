@@ -9,7 +9,7 @@ use api::{
 };
 use common::{API, Files, Running, inventory, pull_secret};
 use serde_json::{Value, json};
-use service_stub::attest::{self, Attest, Policy};
+use service_stub::attest::{self, Attest, FirstBoot, Policy};
 use testkit::tpm::{Tpm, has};
 
 struct World {
@@ -21,7 +21,11 @@ struct World {
 
 impl World {
     fn new(policy: Policy) -> Self {
-        let running = Running::start(Files { attest: Attest { policy, roots: None }, ..Files::default() });
+        Self::with(policy, FirstBoot::Hold)
+    }
+
+    fn with(policy: Policy, first_boot: FirstBoot) -> Self {
+        let running = Running::start(Files { attest: Attest { policy, first_boot, roots: None }, ..Files::default() });
         let client = running.client();
         let cluster = client.create_cluster(&ClusterCreateParams {
             name: "single".into(),
@@ -156,6 +160,45 @@ fn a_host_that_booted_something_else_is_not_installed() {
     assert_eq!(message, "The boot is not proven: there is no TPM: /sys/class/tpm has none");
     assert_eq!(world.good_boot("POST"), 409, "what is not proven is not recorded");
     assert_eq!(world.good_boot("DELETE"), 204);
+}
+
+#[test]
+fn a_first_boot_is_trusted_where_that_is_asked_for() {
+    if !has(&["swtpm", "tpm2_pcrextend", "tpm2_flushcontext"]) {
+        return;
+    }
+    let (mut world, tpm) = (World::with(Policy::Refuse, FirstBoot::Record), Tpm::bare());
+    world.boot(None);
+    assert_eq!(world.check().unwrap().0, "failure", "what is not proven is not taken for good");
+    world.boot(Some(&tpm));
+    let (status, message) = world.check().unwrap();
+    assert_eq!(status, "success", "{message}");
+    assert!(message.ends_with("proves the same boot as this host's first, which nobody has recorded"), "{message}");
+    let events = world.events("host_attested");
+    assert!(events.iter().any(|event| event.contains("is taken for good, for this host alone")), "{events:?}");
+
+    // Another machine's first boot is its own affair, and another TPM under this id is refused.
+    let (first, other) = (world.host, Tpm::bare());
+    other.ask("tpm2_pcrextend", &[&format!("4:sha256={}", "cd".repeat(32))]);
+    world.boot(Some(&other));
+    let (status, message) = world.check().unwrap();
+    assert!(status == "failure" && message.contains("the TPM is another than when this host enrolled"), "{message}");
+    world.host = HostId::random();
+    world.boot(Some(&other));
+    assert_eq!(world.check().unwrap().0, "success");
+    world.host = first;
+
+    // The first host with another kernel.
+    tpm.ask("tpm2_pcrextend", &[&format!("4:sha256={}", "ab".repeat(32))]);
+    world.boot(Some(&tpm));
+    let (status, message) = world.check().unwrap();
+    assert_eq!(status, "failure");
+    assert!(message.starts_with("The boot differs from this host's first one: register 4"), "{message}");
+    // What the operator records counts instead; without it, nothing is good until the next registration.
+    assert_eq!((world.good_boot("POST"), world.check().unwrap().0.as_str()), (200, "success"));
+    assert_eq!((world.good_boot("DELETE"), world.check().unwrap().0.as_str()), (204, "failure"));
+    world.boot(Some(&tpm));
+    assert_eq!(world.check().unwrap().0, "success");
 }
 
 #[test]

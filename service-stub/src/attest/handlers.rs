@@ -42,7 +42,7 @@ pub(crate) fn record(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     Ok(Answer::json(StatusCode::OK, &recorded))
 }
 
-/// DELETE of the same: no boot is good.
+/// DELETE of the same: no boot is good, nor the first one of any host.
 pub(crate) fn clear(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let key = call.host_key()?;
     service.change(call.request_id(), |change| {
@@ -50,6 +50,13 @@ pub(crate) fn clear(service: &Service, call: &Call) -> Result<Answer, Refusal> {
         let mut infra_env = InfraEnvRecord::clone(find_infra_env(change.model(), key.infra_env)?.as_ref());
         infra_env.good_boots.clear();
         change.put_infra_env(infra_env);
+        for record in change.model().hosts_of_infra_env(key.infra_env) {
+            let mut record = HostRecord::clone(&record);
+            let first = record.attestation.as_mut().and_then(|attestation| attestation.first_boot.take());
+            if first.is_some() {
+                change.put_host(record);
+            }
+        }
         settle(service, change, key.infra_env);
         Ok(Answer::empty(StatusCode::NO_CONTENT))
     })

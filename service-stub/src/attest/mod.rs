@@ -10,7 +10,7 @@ pub(crate) mod verdict;
 
 pub use challenge::Challenges;
 pub(crate) use challenge::{Proof, Refused};
-pub use record::{Attest, Policy};
+pub use record::{Attest, FirstBoot, Policy};
 
 use crate::events::{self, kinds};
 use crate::find::find_host;
@@ -59,16 +59,20 @@ pub(crate) fn replied(
     };
     service.change(call.request_id(), |change| {
         let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        let infra_env = change.model().infra_envs.get(&key.infra_env).cloned();
+        let good = infra_env.as_ref().map(|record| record.good_boots.as_slice()).unwrap_or_default();
         let attestation = record.attestation.get_or_insert_default();
         attestation.forget_boot();
         match proof {
             Ok(Proof { identity, boot }) => {
-                (attestation.identity, attestation.boot) = (Some(identity), Some(boot));
+                let takes_first = service.settings.attest.first_boot == FirstBoot::Record && good.is_empty();
+                if attestation.prove(identity, boot, takes_first) {
+                    let message = "The first boot that its TPM proves is taken for good, for this host alone";
+                    events::host(change, &record, kinds::HOST_ATTESTED, json!({"message": message}));
+                }
             }
             Err(Refused(fault)) => attestation.fault = Some(fault),
         }
-        let infra_env = change.model().infra_envs.get(&key.infra_env).cloned();
-        let good = infra_env.as_ref().map(|record| record.good_boots.as_slice()).unwrap_or_default();
         let (kind, message) = match verdict(&record, good) {
             Verdict::Pending(message) | Verdict::Bad(message) => (kinds::HOST_ATTESTATION_FAILED, message),
             Verdict::Good(message) => (kinds::HOST_ATTESTED, message),

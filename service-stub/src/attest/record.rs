@@ -19,10 +19,21 @@ pub enum Policy {
     Refuse,
 }
 
+/// What becomes of the first boot that a TPM proves, where the infra-env has no recorded boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FirstBoot {
+    /// It waits for `landfall host attest HOST --record`
+    #[default]
+    Hold,
+    /// It is good, for this host alone
+    Record,
+}
+
 /// The operator's settings of attestation.
 #[derive(Clone, Debug, Default)]
 pub struct Attest {
     pub policy: Policy,
+    pub first_boot: FirstBoot,
     /// Authorities that must have signed the certificates of endorsement keys.
     pub roots: Option<Arc<Roots>>,
 }
@@ -45,7 +56,10 @@ pub(crate) struct Attestation {
     /// What it booted before its last registration, if proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) boot: Option<Boot>,
-    /// Why that is not proven.
+    /// The first that was proven, if the operator takes that for good. A recorded boot of the infra-env takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) first_boot: Option<Boot>,
+    /// Why the last boot is not proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<String>,
 }
@@ -54,6 +68,16 @@ impl Attestation {
     /// It may have booted something else since.
     pub(crate) fn forget_boot(&mut self) {
         (self.boot, self.fault) = (None, None);
+    }
+
+    /// A boot is proven. Whether it was taken for good because it is the first.
+    pub(super) fn prove(&mut self, identity: Identity, boot: Boot, takes_first: bool) -> bool {
+        let takes = takes_first && self.first_boot.is_none();
+        if takes {
+            self.first_boot = Some(boot.clone());
+        }
+        (self.identity, self.boot) = (Some(identity), Some(boot));
+        takes
     }
 
     pub(super) fn is_open(&self) -> bool {

@@ -153,7 +153,7 @@ fn boots_are_judged() {
     let good = [boot(1)];
     assert!(matches!(verdict(&record, &good), Verdict::Pending(_)));
     let identity = Some(Identity { endorsement: Digest([0xab; 32]), signer: Digest([1; 32]) });
-    record.attestation = Some(Attestation { identity, boot: Some(boot(1)), fault: None });
+    record.attestation = Some(Attestation { identity, boot: Some(boot(1)), ..Attestation::default() });
     assert_eq!(
         verdict(&record, &good),
         Verdict::Good("The TPM with endorsement key abababababab proves a recorded boot".to_owned())
@@ -167,9 +167,25 @@ fn boots_are_judged() {
     let Verdict::Bad(why) = verdict(&record, &[boot(2)]) else { panic!() };
     assert!(why.starts_with("The boot differs from the recorded one: register 0 (firmware): another value"), "{why}");
     assert!(why.chars().count() <= 2001);
-    record.attestation = Some(Attestation { identity, boot: None, fault: Some("there is no TPM".to_owned()) });
+    record.attestation =
+        Some(Attestation { identity, fault: Some("there is no TPM".to_owned()), ..Attestation::default() });
     assert_eq!(verdict(&record, &good), Verdict::Bad("The boot is not proven: there is no TPM".to_owned()));
-    let mut attestation = record.attestation.take().unwrap();
+    // A first boot that is taken for good, until others are recorded.
+    let mut attestation = Attestation::default();
+    assert!(!attestation.prove(identity.unwrap(), boot(3), false) && attestation.first_boot.is_none());
+    assert!(
+        attestation.prove(identity.unwrap(), boot(4), true) && !attestation.prove(identity.unwrap(), boot(5), true)
+    );
+    record.attestation = Some(attestation.clone());
+    let Verdict::Bad(why) = verdict(&record, &[]) else { panic!() };
+    assert!(why.starts_with("The boot differs from this host's first one: register 0"), "{why}");
+    attestation.prove(identity.unwrap(), boot(4), true);
+    record.attestation = Some(attestation);
+    assert!(matches!(verdict(&record, &[]), Verdict::Good(_)));
+    let Verdict::Bad(why) = verdict(&record, &good) else { panic!() };
+    assert!(why.starts_with("The boot differs from the recorded one"), "{why}");
+    let fault = Some("there is no TPM".to_owned());
+    let mut attestation = Attestation { identity, fault, ..Attestation::default() };
     attestation.forget_boot();
     assert_eq!(attestation, Attestation { identity, ..Attestation::default() }, "who it is stays known");
 }

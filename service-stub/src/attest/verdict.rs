@@ -4,7 +4,7 @@ use crate::model::HostRecord;
 use attestation::boot::{Boot, from_nearest};
 
 /// Name of the validation.
-pub(crate) const CHECK: &str = "boot-attested";
+pub(crate) const CHECK: &str = crate::text::BOOT_CHECK;
 /// Characters of a message.
 const MAX_CHARS: usize = 2000;
 
@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
     Bad(String),
 }
 
-/// Compares with the boots that are recorded as good.
+/// Compares with the boots that are recorded as good; where none is, with the host's first one, if that was taken for good.
 pub(crate) fn verdict(record: &HostRecord, good: &[Boot]) -> Verdict {
     let attestation = record.attestation.clone().unwrap_or_default();
     if let Some(fault) = attestation.fault {
@@ -28,17 +28,27 @@ pub(crate) fn verdict(record: &HostRecord, good: &[Boot]) -> Verdict {
                 .to_owned(),
         );
     };
+    let (good, is_first) = match (good, &attestation.first_boot) {
+        ([], Some(first)) => (std::slice::from_ref(first), true),
+        _ => (good, false),
+    };
     match from_nearest(good, &boot) {
         None => Verdict::Bad(format!(
             "The boot is proven, but no good boot is recorded: if it is good, run `landfall host attest {} --record`",
             record.name_or_id()
         )),
         Some(differences) if !differences.is_empty() => {
-            Verdict::Bad(short(format!("The boot differs from the recorded one: {}", differences.join("; "))))
+            let which = if is_first { "this host's first one" } else { "the recorded one" };
+            Verdict::Bad(short(format!("The boot differs from {which}: {}", differences.join("; "))))
         }
         Some(_) => {
             let key: String = identity.endorsement.to_string().chars().take(12).collect();
-            Verdict::Good(format!("The TPM with endorsement key {key} proves a recorded boot"))
+            let which = if is_first {
+                "the same boot as this host's first, which nobody has recorded"
+            } else {
+                "a recorded boot"
+            };
+            Verdict::Good(format!("The TPM with endorsement key {key} proves {which}"))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Options of `landfall serve` about hosts.
 
-use crate::attest::Policy;
+use crate::attest::{Attest, FirstBoot, Policy};
 use anyhow::Context;
 use attestation::endorsement::Roots;
 use std::{path::PathBuf, sync::Arc};
@@ -34,6 +34,13 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "POLICY", default_value = "off", hide_possible_values = true)]
     pub(super) attest: Policy,
 
+    /// What becomes of the first boot that a host proves while its infra-env has no recorded boot: hold, record
+    ///
+    /// hold waits for `landfall host attest HOST --record`; record takes it for good, unseen, for this host alone: a machine that booted
+    /// something else from the beginning is then not noticed.
+    #[arg(long, value_name = "WHAT", default_value = "hold", hide_possible_values = true)]
+    pub(super) attest_first_boot: FirstBoot,
+
     /// File with certificates (PEM) of the authorities that must have signed the endorsement certificates of TPMs. Default: none is needed
     #[arg(long, value_name = "FILE")]
     pub(super) attest_roots: Option<PathBuf>,
@@ -50,8 +57,12 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    pub(super) fn attest(&self) -> anyhow::Result<Attest> {
+        Ok(Attest { policy: self.attest, first_boot: self.attest_first_boot, roots: self.attest_roots()? })
+    }
+
     /// Authorities of TPM makers, if some are named.
-    pub(super) fn attest_roots(&self) -> anyhow::Result<Option<Arc<Roots>>> {
+    fn attest_roots(&self) -> anyhow::Result<Option<Arc<Roots>>> {
         let Some(path) = &self.attest_roots else { return Ok(None) };
         let pem = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let roots = Roots::parse(&pem).with_context(|| format!("{} has no authorities of TPMs", path.display()))?;

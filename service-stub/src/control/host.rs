@@ -8,7 +8,7 @@ use super::{
     download, fields, host_name, host_show, host_target, inventory, read_small,
     table::{Column, Table, short_ids},
 };
-use crate::text::{at, plain};
+use crate::text::{self, at, plain};
 use anyhow::Context;
 use api::endpoint::{
     BIND_HOST, CLEAR_GOOD_BOOTS, DEREGISTER_HOST, DOWNLOAD_HOST_IGNITION, INSTALL_HOST, RECORD_GOOD_BOOT, UNBIND_HOST,
@@ -265,14 +265,9 @@ impl Host {
                         )))?;
                     }
                 } else {
-                    let validations: Value = serde_json::from_str(at(&host, "/validations_info")).unwrap_or_default();
-                    let of_hardware = validations["hardware"].as_array();
-                    let found =
-                        of_hardware.into_iter().flatten().find(|found| found["id"] == crate::attest::verdict::CHECK);
-                    let message = found
-                        .map_or("hosts are not asked: `landfall serve` runs without --attest", |found| {
-                            at(found, "/message")
-                        });
+                    let message = text::boot(at(&host, "/validations_info"));
+                    let message =
+                        message.as_deref().unwrap_or("hosts are not asked: `landfall serve` runs without --attest");
                     console.say(plain(message))?;
                 }
             }

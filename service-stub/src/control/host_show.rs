@@ -6,7 +6,7 @@ use super::{
     host_name, inventory,
     table::{Column, Table},
 };
-use crate::text::{at, bmc, machine};
+use crate::text::{self, at, bmc, machine};
 use api::Inventory;
 use kernel::units::binary;
 use serde_json::Value;
@@ -46,6 +46,7 @@ pub(crate) fn show(console: &mut Console, host: &Value, all: bool) -> anyhow::Re
             of(&|inventory| inventory.memory.as_ref().map(|memory| binary(memory.physical_bytes)).unwrap_or_default()),
         ),
         ("Management controller", of(&bmc)),
+        ("Boot", text::boot(at(host, "/validations_info")).unwrap_or_default()),
         ("Installer arguments", text("/installer_args")),
     ])?;
     if let Some(inventory) = &inventory {

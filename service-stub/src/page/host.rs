@@ -113,6 +113,7 @@ pub(super) fn render(service: &Service, call: &Call) -> Result<Markup, Refusal> 
         ("Cluster", cluster.map(|record| link::cluster(record)).unwrap_or_default()),
         ("Installation disk", line(&record.host.installation_disk_path)),
         ("Installer arguments", line(&record.host.installer_args)),
+        ("Boot", line(&text::boot(&record.host.validations_info).unwrap_or_default())),
         ("Last contact", moment(service.store.presences().get(key).checked_in_at)),
         ("Registered", moment(record.host.registered_at)),
         ("Agent", line(&record.host.discovery_agent_version)),
