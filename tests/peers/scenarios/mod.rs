@@ -13,6 +13,7 @@ mod operators;
 mod pace;
 mod preparation;
 mod registration;
+mod schemas;
 mod secured;
 mod single_node;
 mod three_hosts;
