@@ -16,7 +16,7 @@ pub(super) struct Table {
 type Hides = fn(&Map<String, Value>) -> bool;
 
 /// How the lists of these names are shown.
-pub(super) const TABLES: [Table; 45] = [
+pub(super) const TABLES: [Table; 43] = [
     Table {
         list: "baseboards",
         columns: &[
@@ -282,16 +282,6 @@ pub(super) const TABLES: [Table; 45] = [
             ("log", "{measured_boot.outcome}"),
             ("description", "{description}"),
         ],
-        but: None,
-    },
-    Table {
-        list: "programs",
-        columns: &[("register", "{register}"), ("started", "{what}"), ("sha-256", "{sha256}")],
-        but: None,
-    },
-    Table {
-        list: "arguments",
-        columns: &[("register", "{register}"), ("arguments", "{what}"), ("sha-256", "{sha256}")],
         but: None,
     },
     Table {
