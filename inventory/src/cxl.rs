@@ -8,7 +8,7 @@ const CAPACITY_SHIFT: u32 = 28;
 /// What stands for no sensor.
 const NO_TEMPERATURE: u16 = 0x7fff;
 const NO_PERCENT: u8 = 0xff;
-/// Of 16 bytes each, behind what is told of all.
+/// Of 16 bytes each, after the fields of every device.
 const SLOTS_AT: usize = 16;
 
 /// What a CXL memory device says of its health.
