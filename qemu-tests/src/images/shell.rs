@@ -117,7 +117,8 @@ pub fn shell_system(hardware: impl Into<Hardware>, program: &Path, extra: Extra<
         }
         let programs: Vec<PathBuf> = tree::walk(&tree)?
             .into_iter()
-            .filter(|path| tree.join(path).is_file() && elf::is_elf(&tree.join(path)))
+            // What an absolute link leads to is a file of this host.
+            .filter(|path| !tree.join(path).is_symlink() && elf::is_elf(&tree.join(path)))
             .collect();
         root::install_libraries(arch, &base, &tree, programs)?;
         tools.iter().try_for_each(|tool| tool.install(&tree))?;
