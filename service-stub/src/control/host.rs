@@ -323,7 +323,7 @@ fn list(console: &mut Console, mut hosts: Vec<(Value, String)>) -> anyhow::Resul
             cluster_show::role(host),
             at(host, "/status").to_owned(),
             cluster_show::host_percent(host),
-            inventory(host).map(|inventory| crate::text::hardware(&inventory)).unwrap_or_default(),
+            inventory(host).map(|inventory| text::hardware(&inventory)).unwrap_or_default(),
             reason(host),
         ]);
     }
