@@ -241,7 +241,8 @@ impl Session {
             http: http.clone(),
             ..ClientConfig::default()
         };
-        Ok(Self { client: Client::new(&config, RetryPolicy::Never)?.as_user(), http, json: false })
+        let client = Client::new(&config, RetryPolicy::Never)?.as_user();
+        Ok(Self { client, url: config.url, http, json: false })
     }
 
     fn list(&self, target: &Target) -> anyhow::Result<Vec<Value>> {
