@@ -152,7 +152,8 @@ fn boots_are_judged() {
     };
     let good = [boot(1)];
     assert!(matches!(verdict(&record, &good), Verdict::Pending(_)));
-    let identity = Some(Identity { endorsement: Digest([0xab; 32]), signer: Digest([1; 32]) });
+    let who = Identity { endorsement: Digest([0xab; 32]), signer: Digest([1; 32]) };
+    let identity = Some(who);
     record.attestation = Some(Attestation { identity, boot: Some(boot(1)), ..Attestation::default() });
     assert_eq!(
         verdict(&record, &good),
@@ -172,14 +173,12 @@ fn boots_are_judged() {
     assert_eq!(verdict(&record, &good), Verdict::Bad("The boot is not proven: there is no TPM".to_owned()));
     // A first boot that is taken for good, until others are recorded.
     let mut attestation = Attestation::default();
-    assert!(!attestation.prove(identity.unwrap(), boot(3), false) && attestation.first_boot.is_none());
-    assert!(
-        attestation.prove(identity.unwrap(), boot(4), true) && !attestation.prove(identity.unwrap(), boot(5), true)
-    );
+    assert!(!attestation.prove(who, boot(3), false) && attestation.first_boot.is_none());
+    assert!(attestation.prove(who, boot(4), true) && !attestation.prove(who, boot(5), true));
     record.attestation = Some(attestation.clone());
     let Verdict::Bad(why) = verdict(&record, &[]) else { panic!() };
     assert!(why.starts_with("The boot differs from this host's first one: register 0"), "{why}");
-    attestation.prove(identity.unwrap(), boot(4), true);
+    attestation.prove(who, boot(4), true);
     record.attestation = Some(attestation);
     assert!(matches!(verdict(&record, &[]), Verdict::Good(_)));
     let Verdict::Bad(why) = verdict(&record, &good) else { panic!() };
