@@ -13,6 +13,7 @@ use qemu_tests::{
     media, paths,
     vm::{DirectKernel, Firmware, Vm},
 };
+use serde_json::Value;
 use std::{fs, path::Path, time::Instant};
 
 const NONCE: [u8; 32] = [0x3c; 32];
@@ -31,6 +32,20 @@ fn boot(name: &str, kernel: DirectKernel) -> Boot {
     assert!(proven.events.len() > 10, "{:#?}", proven.events);
     let replayed = evidence.check(&[0; 32]).unwrap_err().to_string();
     assert_eq!(replayed, "the quote has another nonce: it was made for another request, or is replayed");
+    let report: Value = serde_json::from_slice(&facts.run("landfall report --json")).unwrap();
+    let measured = &report["security"]["tpms"][0]["measured_boot"];
+    println!("{name}: {}, {} events", measured["outcome"], measured["events"]);
+    assert_eq!(measured["leads_to_registers"], true, "{measured:#}");
+    // UEFI started the kernel itself, with its arguments.
+    let digests = |list: &str| -> Vec<&str> {
+        measured[list].as_array().unwrap().iter().map(|one| one["sha256"].as_str().unwrap()).collect()
+    };
+    for (list, kind) in [("programs", "EV_EFI_BOOT_SERVICES_APPLICATION"), ("arguments", "EV_EVENT_TAG")] {
+        let known = digests(list);
+        let is_known = |digest: String| known.contains(&digest.as_str());
+        let mut events = proven.events.iter().filter(|event| event.kind == kind);
+        assert!(!known.is_empty() && events.any(|event| is_known(event.sha256.to_string())), "{measured:#}");
+    }
     drop(facts);
     vm.quit().unwrap();
     Boot::from(&proven)

@@ -35,6 +35,7 @@ pub(crate) fn url(session: &Session, console: &mut Console, url: &str, to: Optio
         if answer.is_err()
             && let Some(here) = at_address_of(&session.url, url)
             && let Ok(other) = agent.get(&here).call()
+            && other.status().is_success()
         {
             answer = Ok(other);
         }
