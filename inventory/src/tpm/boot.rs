@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((found.events, found.leads_to_registers), (1, None));
         assert_eq!(found.programs[0].sha256, "07".repeat(32));
         tree.add("sys/kernel/security/tpm0/binary_bios_measurements", &log[..log.len() - 1]);
-        assert_eq!(read(None).unwrap().outcome, "cannot be read: event 1 is cut or unsound");
+        assert_eq!(read(None).unwrap().outcome, "cannot be read: event 1 is cut off or malformed");
         assert_eq!(measured_boot(&tree.root(), "tpm1", |_| None), None);
     }
 }
