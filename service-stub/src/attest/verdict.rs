@@ -43,11 +43,8 @@ pub(crate) fn verdict(record: &HostRecord, good: &[Boot]) -> Verdict {
         }
         Some(_) => {
             let key: String = identity.endorsement.to_string().chars().take(12).collect();
-            let which = if is_first {
-                "the same boot as this host's first, which nobody has recorded"
-            } else {
-                "a recorded boot"
-            };
+            let which =
+                if is_first { "the same boot as this host's first, which is not recorded" } else { "a recorded boot" };
             Verdict::Good(format!("The TPM with endorsement key {key} proves {which}"))
         }
     }
