@@ -173,7 +173,7 @@ fn a_first_boot_is_trusted_where_that_is_asked_for() {
     world.boot(Some(&tpm));
     let (status, message) = world.check().unwrap();
     assert_eq!(status, "success", "{message}");
-    assert!(message.ends_with("proves the same boot as this host's first, which nobody has recorded"), "{message}");
+    assert!(message.ends_with("proves the same boot as this host's first, which is not recorded"), "{message}");
     let events = world.events("host_attested");
     assert!(events.iter().any(|event| event.contains("is taken for good, for this host alone")), "{events:?}");
 
