@@ -8,7 +8,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::Write,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::OpenOptionsExt,
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
@@ -322,8 +322,7 @@ fn a_confined_check_of_images_has_podman_pull_them() {
         for name in ["upper", "work"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        fs::write(dir.path().join("upper/podman"), PODMAN).unwrap();
-        fs::set_permissions(dir.path().join("upper/podman"), fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::process::place(&dir.path().join("upper/podman"), PODMAN);
         let at = dir.path().display();
         let options = format!("lowerdir=/usr/bin,upperdir={at}/upper,workdir={at}/work");
         run("mount", &["-t", "overlay", "none", "-o", &options, "/usr/bin"]);
@@ -396,8 +395,7 @@ fn confined_gathering_of_logs_sends_them() {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         for (name, script) in DISPLAYS {
-            fs::write(dir.path().join("upper").join(name), script).unwrap();
-            fs::set_permissions(dir.path().join("upper").join(name), fs::Permissions::from_mode(0o755)).unwrap();
+            testkit::process::place(&dir.path().join("upper").join(name), script);
         }
         let at = dir.path().display();
         let options = format!("lowerdir=/usr/sbin,upperdir={at}/upper,workdir={at}/work");

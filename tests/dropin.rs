@@ -295,7 +295,7 @@ fn cp_does_what_cp_does() {
 fn cp_replaces_a_running_program() {
     let dir = tempfile::tempdir().unwrap();
     let running = dir.path().join("agent");
-    fs::copy("/bin/sleep", &running).unwrap();
+    testkit::process::place(&running, fs::read("/bin/sleep").unwrap());
     let mut child = Command::new(&running).arg("1000").spawn().unwrap();
     let source = dir.path().join("new");
     fs::File::create(&source).unwrap().write_all(b"new").unwrap();

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::{
     fs,
     net::TcpListener,
-    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    os::fd::AsRawFd,
     path::PathBuf,
     sync::{
         Mutex,
@@ -71,11 +71,7 @@ impl Drop for Dir {
 
 fn settings(url: &str, dir: &Dir, script: &str) -> Settings {
     let program = dir.0.join("program");
-    // Written aside and renamed: another thread's fork may hold the first open for writing, and it could not be run.
-    let draft = dir.0.join("draft");
-    fs::write(&draft, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::rename(draft, &program).unwrap();
+    testkit::process::place(&program, format!("#!/bin/sh\n{script}\n"));
     Settings {
         url: url.to_owned(),
         token: Secret::new("t0ken"),

@@ -10,7 +10,7 @@ use agent::{
 };
 use api::StepType;
 use kernel::Cancel;
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 /// A type, and for a step of a certification its action.
 type Kind = (StepType, Option<&'static str>);
@@ -18,10 +18,7 @@ type Kind = (StepType, Option<&'static str>);
 fn run_as((kind, action): &Kind, script: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
-    // Written aside and renamed: another thread's fork may hold the first open for writing, and it could not be run.
-    fs::write(dir.path().join("draft"), format!("#!/bin/sh\ncd {}\n{script}\n", dir.path().display())).unwrap();
-    fs::set_permissions(dir.path().join("draft"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::rename(dir.path().join("draft"), &program).unwrap();
+    testkit::process::place(&program, format!("#!/bin/sh\ncd {}\n{script}\n", dir.path().display()));
     let run = Run {
         args: Vec::new(),
         stdin: b"on standard input".to_vec(),

@@ -1,6 +1,12 @@
 //! Programs that tests start.
 
-use std::{path::PathBuf, process::Child};
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
 
 /// One that ends with its test.
 pub struct Running(pub Child);
@@ -14,7 +20,7 @@ impl Drop for Running {
 
 /// The process that a supervisor started last and has not replaced: of `landfall serve`, the one that works.
 pub fn worker(supervisor: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
+    let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
 }
 
@@ -28,4 +34,14 @@ pub fn program(name: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// Writes a program that tests start. Another process writes it: a child that another thread's fork makes meanwhile would have the file
+/// open for writing until it is replaced by its program, and until then nothing could start this one.
+pub fn place(path: &Path, content: impl AsRef<[u8]>) {
+    let file = format!("of={}", path.display());
+    let mut child = Command::new("dd").args([&file, "status=none"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(content.as_ref()).unwrap();
+    assert!(child.wait().unwrap().success(), "{} could not be written", path.display());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }

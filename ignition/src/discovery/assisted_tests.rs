@@ -202,9 +202,8 @@ fn live_root(interfaces: &[(&str, &str)], settings: &[(&str, &str)]) -> tempfile
     }
     put("common.sh", include_str!("files/common_network_script.sh"));
     for (name, script) in [("sleep", "#!/bin/sh\n"), ("nmstatectl", "#!/bin/sh\necho nmstatectl \"$@\"\n")] {
-        put(&format!("bin/{name}"), script);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(dir.path().join("bin").join(name), mode).unwrap();
+        fs::create_dir_all(dir.path().join("bin")).unwrap();
+        testkit::process::place(&dir.path().join("bin").join(name), script);
     }
     dir
 }

@@ -175,8 +175,7 @@ impl Real {
         fs::create_dir_all(dir.path().join("systemd")).unwrap();
         // Debian's build labels files; nothing here knows labels.
         let setfiles = dir.path().join("bin/setfiles");
-        fs::write(&setfiles, "#!/bin/sh\ncat >/dev/null\n").unwrap();
-        fs::set_permissions(&setfiles, fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::process::place(&setfiles, "#!/bin/sh\ncat >/dev/null\n");
         let listener = UnixListener::bind(dir.path().join("systemd/private")).unwrap();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {

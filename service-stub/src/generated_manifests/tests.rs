@@ -348,9 +348,7 @@ fn connections_are_applied_again_where_the_root_is_on_iscsi() {
     ] {
         let root = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
-            let path = root.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            testkit::process::place(&root.path().join(name), format!("#!/bin/sh\n{text}\n"));
         };
         fs::write(root.path().join("disks"), disks.to_string()).unwrap();
         program("lsblk", &format!("cat {}/disks", root.path().display()));

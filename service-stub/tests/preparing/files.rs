@@ -7,7 +7,6 @@ use installer_double::Behaviour;
 use serde_json::{Value, json};
 use std::{
     env, fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -146,8 +145,7 @@ fn oc(double: &Path, directory: &Path) -> PathBuf {
         log = directory.join("oc.log").display(),
         double = double.display(),
     );
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    testkit::process::place(&path, script);
     path
 }
 

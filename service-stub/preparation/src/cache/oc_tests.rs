@@ -2,7 +2,6 @@
 
 use super::*;
 use api::Secret;
-use std::os::unix::fs::PermissionsExt;
 
 /// A script in place of `oc`, that writes down how it was called and copies this test as the program.
 struct World {
@@ -24,8 +23,7 @@ impl World {
              --*-file=*|--registry-config=*) cat \"${{option#*=}}\" >> {log}; echo >> {log};; esac; done\n{extract}\n",
             log = log.display()
         );
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        testkit::process::place(&program, script);
         let oc = Oc { program, mirrors: Vec::new(), release_mirror: None, time: Duration::from_secs(60) };
         Self { directory, oc, secret: Secret::new("{\"auths\":{}}") }
     }
