@@ -122,7 +122,7 @@ fn each_message_says_what_to_do() {
         ("serve --state-dir s --listen 127.0.0.1:0 --iso text".into(), "--iso text is not an ISO"),
         ("serve --state-dir s --listen 127.0.0.1:0 --url localhost:8090".into(), "must start with http:// or https://"),
         (format!("serve --state-dir s --listen {taken}"), "in use by another program or service: --listen ADDR:PORT"),
-        ("serve --rendezvous plan --check".into(), "1 settings of the plan are not understood"),
+        ("serve --rendezvous plan --check".into(), "the plan has unknown settings (1): see the warnings above"),
         ("ignition validate node.bu".into(), "error at $.storage.files.0.path, line 5 col 13: path not absolute"),
         (
             "iso bake text -o x.iso".into(),
@@ -132,7 +132,7 @@ fn each_message_says_what_to_do() {
         ("up --rack rack2.toml --state-dir u".into(), "rack2.toml is not TOML: look at line 1"),
         ("up --stick text --state-dir u".into(), "text is not a disk"),
         ("up --hosts 1 --ssh-key key --state-dir u".into(), "key is not a public SSH key"),
-        ("up --hosts 1 --iso text --image text --state-dir u".into(), "text is not a live ISO"),
+        ("up --hosts 1 --iso text --image text --state-dir u".into(), "text is not an ISO, which"),
     ];
     assert!(mistakes.len() >= 30, "{}", mistakes.len());
     let mut wrong = Vec::new();

@@ -68,7 +68,7 @@ impl RendezvousArgs {
             };
             std::io::stdout().write_all(text.as_bytes())?;
             let unknown = rendezvous.rack.warnings.len();
-            anyhow::ensure!(unknown == 0, "{unknown} settings of the plan are not understood: see its warnings");
+            anyhow::ensure!(unknown == 0, "the plan has unknown settings ({unknown}): see the warnings above");
             return Ok(Outcome::Done);
         }
         for warning in &rack.warnings {

@@ -27,7 +27,7 @@ pub(super) fn find(stored: &Stored, stream: &str, directory: &Path, live: &mut L
         None => download(stream, directory, "raw.xz", live)?,
     };
     fs::File::open(&image).with_context(|| format!("cannot read the image {}", image.display()))?;
-    let opened = IsoFile::open(&iso).with_context(|| format!("{} is not a live ISO", iso.display()))?;
+    let opened = IsoFile::open(&iso)?;
     let has_agent = opened.manifest().is_some();
     Ok(Images { iso: std::path::absolute(iso)?, image: std::path::absolute(image)?, has_agent })
 }
