@@ -223,7 +223,9 @@ fn a_token_goes_to_the_service_alone(proof: impl FnOnce(&World) -> String) {
 #[test]
 fn an_agent_finds_a_service_that_tells_where_it_is_and_trusts_its_certificate() {
     a_token_goes_to_the_service_alone(|world| {
-        let authority = fs::read_to_string(world.at("state/tls-ca.pem")).unwrap();
+        // It takes connections before it has made its authority.
+        let authority =
+            await_some("authority", &world.at("service.log"), || fs::read_to_string(world.at("state/tls-ca.pem")).ok());
         format!("cacert = '''\n{authority}'''\n")
     });
 }
