@@ -95,17 +95,11 @@ pub fn decode(url: &str) -> Result<DataUrl<'_>, DataUrlError> {
 }
 
 fn without_line_ends(body: &[u8]) -> Cow<'_, [u8]> {
-    let is_line_end = |byte| byte == b'\r' || byte == b'\n';
-    if has_any(body, is_line_end) {
-        body.iter().copied().filter(|byte| !is_line_end(*byte)).collect::<Vec<_>>().into()
+    if byte_scan::has_line_end(body) {
+        body.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect::<Vec<_>>().into()
     } else {
         body.into()
     }
-}
-
-/// Looks at many bytes at once: URLs may be as long as what is in them.
-pub(crate) fn has_any(bytes: &[u8], is_meant: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(64).any(|bytes| bytes.iter().fold(false, |found, byte| found | is_meant(*byte)))
 }
 
 /// Whether it can be read, in a few kilobytes of memory however long it is, unless there are line ends in it.

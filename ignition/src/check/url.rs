@@ -45,7 +45,7 @@ pub(super) fn check(url: &str, version: Version) -> Result<(), UrlError> {
 
 /// The scheme of what is a URL to Go.
 pub(crate) fn scheme(url: &str) -> Result<Scheme, UrlError> {
-    if data_url::has_any(url.as_bytes(), |byte| byte < 0x20 || byte == 0x7F) {
+    if byte_scan::has_control(url.as_bytes()) {
         return Err(UrlError::Parse);
     }
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));

@@ -220,7 +220,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn index(text: &[u8]) -> Self {
-        let after = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let after = byte_scan::line_feeds(text).into_iter().map(|at| at + 1);
         Self { starts: std::iter::once(0).chain(after).collect() }
     }
 

@@ -210,7 +210,7 @@ impl Scanner<'_> {
         loop {
             // Most of a config is inside of strings.
             let rest = self.text.get(self.at..).unwrap_or_default();
-            self.at += rest.iter().take_while(|byte| **byte >= 0x20 && **byte != b'"' && **byte != b'\\').count();
+            self.at += byte_scan::plain_length(rest);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
