@@ -1,38 +1,67 @@
-//! Looks through long texts, many bytes at once. Configs have files in them, so their strings have megabytes. Apart from all the rest, which
-//! is compiled for size: this is compiled for speed. Pure.
+//! Looks through long texts, eight bytes at once. Configs have files in them, so their strings have megabytes. Apart from all the rest, which
+//! is compiled for size: this is compiled for speed, and not inlined where it would lose that again. Pure.
 
-const BLOCK_BYTES: usize = 64;
+/// As many bytes as a word has.
+const WORD_BYTES: usize = size_of::<u64>();
+/// One in each byte.
+const ONES: u64 = u64::MAX / 0xFF;
+const HIGHEST_BITS: u64 = ONES * 0x80;
 
-fn has_any(bytes: &[u8], is_meant: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(BLOCK_BYTES).any(|block| block.iter().fold(false, |found, byte| found | is_meant(*byte)))
+/// Whether a byte of the word is below `limit`, which is at most 0x80.
+const fn has_less(word: u64, limit: u8) -> bool {
+    word.wrapping_sub(ONES * limit as u64) & !word & HIGHEST_BITS != 0
+}
+
+const fn has_byte(word: u64, byte: u8) -> bool {
+    has_less(word ^ (ONES * byte as u64), 1)
+}
+
+const fn has_special(word: u64) -> bool {
+    has_less(word, 0x20) | has_byte(word, b'"') | has_byte(word, b'\\')
+}
+
+/// How many bytes at the beginning are in words of which `is_meant` is false. The last of them is filled up with letters.
+fn length_without(bytes: &[u8], is_meant: impl Fn(u64) -> bool) -> usize {
+    let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let without = words.iter().take_while(|word| !is_meant(u64::from_ne_bytes(**word))).count();
+    let mut last = [b'a'; WORD_BYTES];
+    last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    match without == words.len() && !is_meant(u64::from_ne_bytes(last)) {
+        true => bytes.len(),
+        false => without * WORD_BYTES,
+    }
 }
 
 /// Whether there is a control character of ASCII.
+#[inline(never)]
 pub fn has_control(bytes: &[u8]) -> bool {
-    has_any(bytes, |byte| byte < 0x20 || byte == 0x7F)
+    length_without(bytes, |word| has_less(word, 0x20) | has_byte(word, 0x7F)) < bytes.len()
 }
 
 /// Whether there is a carriage return or a line feed.
+#[inline(never)]
 pub fn has_line_end(bytes: &[u8]) -> bool {
-    has_any(bytes, |byte| byte == b'\r' || byte == b'\n')
+    length_without(bytes, |word| has_byte(word, b'\r') | has_byte(word, b'\n')) < bytes.len()
 }
 
 /// How many bytes at the beginning stand for themselves in a string of JSON: up to a quote, a backslash, a control character or the end.
+#[inline(never)]
 pub fn plain_length(text: &[u8]) -> usize {
-    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    let blocks = text.chunks_exact(BLOCK_BYTES).take_while(|block| !has_any(block, is_special)).count();
-    let plain = blocks * BLOCK_BYTES;
+    let plain = length_without(text, has_special);
     let rest = text.get(plain..).unwrap_or_default();
-    plain + rest.iter().take_while(|byte| !is_special(**byte)).count()
+    plain + rest.iter().take_while(|byte| !has_special(ONES * u64::from(**byte))).count()
 }
 
 /// The offsets of all line feeds.
+#[inline(never)]
 pub fn line_feeds(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
-    for (block, at) in text.chunks(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES)) {
-        if has_any(block, |byte| byte == b'\n') {
-            found.extend(block.iter().zip(at..).filter(|(byte, _)| **byte == b'\n').map(|(_, at)| at));
-        }
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        at += length_without(rest, |word| has_byte(word, b'\n'));
+        let word = text.get(at..).unwrap_or_default().iter().zip(at..).take(WORD_BYTES);
+        found.extend(word.filter(|(byte, _)| **byte == b'\n').map(|(_, at)| at));
+        at += WORD_BYTES;
     }
     found
 }
