@@ -1,7 +1,7 @@
 //! A document by its schema: values with their places, under Ignition's names of keys.
 
 use super::edition::Edition;
-use crate::json::Position;
+use crate::json::{Position, write_text};
 use crate::model::shape::Shape;
 use crate::report::{Entry, Report, Severity};
 use crate::yaml::{Content, Node};
@@ -378,9 +378,8 @@ impl Value {
 
     /// Its JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        // Writing to memory can't fail.
         match &self.data {
-            Data::Text(text) => drop(serde_json::to_writer(out, &**text)),
+            Data::Text(text) => write_text(text, out),
             Data::Number(number) => out.extend(number.to_string().bytes()),
             Data::Flag(flag) => out.extend(flag.to_string().bytes()),
             Data::List(items) => separated(b"[]", items, out, |item, out| item.write(out)),
@@ -403,7 +402,7 @@ fn separated<T>(brackets: &[u8; 2], items: &[T], out: &mut Vec<u8>, write: impl 
 }
 
 fn write_member<K: AsRef<str>>((key, value): &(K, Value), out: &mut Vec<u8>) {
-    drop(serde_json::to_writer(&mut *out, key.as_ref()));
+    write_text(key.as_ref(), out);
     out.push(b':');
     value.write(out);
 }

@@ -147,7 +147,7 @@ impl<'d, 'a> Value<'d, 'a> {
     pub(crate) fn text(&self) -> Option<Cow<'a, str>> {
         let inner = |source: &'a [u8]| source.get(1..source.len().saturating_sub(1)).unwrap_or_default();
         match self.kind() {
-            Kind::Plain => Some(String::from_utf8_lossy(inner(self.source()))),
+            Kind::Plain => Some(scan::unicode_text(inner(self.source()))),
             Kind::Escaped => Some(Cow::Owned(scan::unescape(inner(self.source())))),
             _ => None,
         }
@@ -197,6 +197,33 @@ impl<'d, 'a> Value<'d, 'a> {
             Kind::Object => "object",
         }
     }
+}
+
+/// Appends `text` as a string of JSON, with the escapes that Rust's writers of JSON use.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, special) = rest.split_at(byte_scan::plain_length(rest));
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = special.split_first() else { break };
+        write_escape(*byte, out);
+        rest = after;
+    }
+    out.push(b'"');
+}
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0C => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => return out.extend(format!(r"\u{byte:04x}").bytes()),
+    };
+    out.extend([b'\\', letter]);
 }
 
 /// A place for people: line and column, both from 1, the column in bytes; both are 0 at the end of the text.

@@ -1,6 +1,7 @@
 //! The scanner: one pass, no recursion.
 
 use super::{Document, JsonError, Kind, MAX_DEPTH, Slot};
+use std::borrow::Cow;
 
 /// What is open, and what may come next in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,7 +256,7 @@ pub(super) fn unescape(source: &[u8]) -> String {
     let mut rest = source;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
         let (plain, escape) = rest.split_at(at);
-        text.push_str(&String::from_utf8_lossy(plain));
+        text.push_str(&unicode_text(plain));
         let (char, len) = match escape.get(1) {
             Some(b'b') => ('\u{8}', 2),
             Some(b'f') => ('\u{C}', 2),
@@ -269,8 +270,13 @@ pub(super) fn unescape(source: &[u8]) -> String {
         text.push(char);
         rest = escape.get(len..).unwrap_or_default();
     }
-    text.push_str(&String::from_utf8_lossy(rest));
+    text.push_str(&unicode_text(rest));
     text
+}
+
+/// Bytes as text, with U+FFFD for what is not Unicode. Megabytes that are Unicode are checked much sooner than they are corrected.
+pub(super) fn unicode_text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// The character of `\uXXXX` at the start, or of a surrogate pair of them, and how many bytes that takes.

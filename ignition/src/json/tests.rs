@@ -105,4 +105,11 @@ proptest! {
             let _ = document.root().text();
         }
     }
+
+    #[test]
+    fn text_is_written_as_others_write_it(text in "[ -~\\x00-\\x1f\\x7f\"\\\\ü😀]{0,40}") {
+        let mut written = Vec::new();
+        write_text(&text, &mut written);
+        prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&text).unwrap());
+    }
 }

@@ -3,7 +3,7 @@
 use super::go_types::{Place, Wanted, type_name};
 use super::shape::Shape;
 use super::version::Version;
-use crate::json::{Kind, Value};
+use crate::json::{Kind, Value, write_text};
 use crate::report::{DUPLICATE, Walk};
 use std::{
     borrow::Cow,
@@ -124,11 +124,6 @@ pub(crate) trait Keyed: Sized {
 
     /// This with what `child`, of the same key, says; None if that removes it.
     fn merge_entry(self, child: Self) -> Option<Self>;
-}
-
-fn write_text(text: &str, out: &mut Vec<u8>) {
-    // Writing text to memory can't fail.
-    let _ = serde_json::to_writer(out, text);
 }
 
 impl<'a> Part<'a> for Text<'a> {
