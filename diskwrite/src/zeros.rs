@@ -6,9 +6,6 @@ use std::ops::Range;
 /// zeros pieces of 4 KiB would find hardly more, and cost requests.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What is looked at before the next look at the answer: long enough for vector instructions, short beside a page.
-const STRIDE: usize = 256;
-
 /// Splits `data` into runs of zeros and of other bytes, of whole pieces but for the last and at most `max` bytes each.
 pub(crate) fn runs(data: &[u8], max: usize) -> impl Iterator<Item = (bool, Range<usize>)> {
     let mut at = 0;
@@ -30,24 +27,9 @@ pub(crate) fn runs(data: &[u8], max: usize) -> impl Iterator<Item = (bool, Range
     })
 }
 
-/// Whether there is no other byte: as fast as memory on zeros, and done at once on most else.
+/// Whether there is no other byte.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
-    let (strides, rest) = bytes.as_chunks::<STRIDE>();
-    strides.iter().all(|stride| or(stride) == 0) && or(rest) == 0
-}
-
-/// How many zeros are at the start.
-pub(crate) fn leading(bytes: &[u8]) -> usize {
-    let (strides, _) = bytes.as_chunks::<STRIDE>();
-    let whole = strides.iter().take_while(|stride| or(*stride) == 0).count() * STRIDE;
-    whole + bytes[whole..].iter().take_while(|byte| **byte == 0).count()
-}
-
-/// A fold without a way out early is what the compiler makes vector instructions of.
-fn or(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word));
-    rest.iter().fold(words, |all, byte| all | u64::from(*byte))
+    byte_scan::leading_zeros(bytes) == bytes.len()
 }
 
 #[cfg(test)]
@@ -55,20 +37,6 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
-
-    #[test]
-    fn counts_leading_zeros() {
-        assert_eq!((leading(&[]), leading(&[1])), (0, 0));
-        for len in [1, STRIDE - 1, STRIDE, STRIDE + 1, 3 * STRIDE, 3 * STRIDE + 7] {
-            let mut bytes = vec![0; len];
-            assert_eq!(leading(&bytes), len);
-            for at in [0, len / 2, len - 1] {
-                bytes.fill(0);
-                bytes[at..].fill(1);
-                assert_eq!(leading(&bytes), at);
-            }
-        }
-    }
 
     #[test]
     fn finds_runs() {
@@ -80,17 +48,5 @@ mod tests {
         assert_eq!(found(&block, 8 * MIB), [(false, 0..2 * MIB), (true, 2 * MIB..3 * MIB + 10)]);
         assert_eq!(found(&block, MIB).len(), 4, "no run is longer than asked for");
         assert_eq!(found(&[], MIB), []);
-    }
-
-    #[test]
-    fn one_byte_anywhere_is_seen() {
-        let mut bytes = vec![0; 2 * STRIDE + 13];
-        assert!(is_zero(&bytes) && is_zero(&[]));
-        for at in 0..bytes.len() {
-            bytes[at] = 0x80;
-            assert!(!is_zero(&bytes), "byte {at}");
-            assert!(is_zero(&bytes[..at]) && is_zero(&bytes[at + 1..]));
-            bytes[at] = 0;
-        }
     }
 }

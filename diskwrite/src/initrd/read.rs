@@ -1,7 +1,6 @@
 //! Reads archives: detects each one's compression, unpacks it, walks its members. All of it is limited, as the input is untrusted.
 
 use super::{Archive, ArchiveError, Member, clean_name};
-use crate::zeros;
 use kernel::newc;
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -33,7 +32,7 @@ pub(super) fn unpack(bytes: &[u8], limits: Limits) -> Result<Archive, ArchiveErr
     let mut unpacker = Unpacker { archive: Archive::new(), limits, bytes: 0, members: 0 };
     let mut at = 0;
     loop {
-        at += zeros::leading(&bytes[at..]);
+        at += byte_scan::leading_zeros(&bytes[at..]);
         let rest = &bytes[at..];
         if rest.is_empty() {
             return Ok(unpacker.archive);
@@ -121,7 +120,7 @@ impl Unpacker {
     fn content(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
         let mut at = 0;
         loop {
-            at += zeros::leading(&bytes[at..]);
+            at += byte_scan::leading_zeros(&bytes[at..]);
             let rest = &bytes[at..];
             match Format::detect(rest) {
                 _ if rest.is_empty() => return Ok(()),

@@ -253,7 +253,7 @@ impl Source<'_> {
     fn skip_zeros(&mut self) -> io::Result<()> {
         loop {
             let ahead = self.ahead(1)?;
-            let zeros = crate::zeros::leading(ahead);
+            let zeros = byte_scan::leading_zeros(ahead);
             let is_end = zeros < ahead.len() || ahead.is_empty();
             self.consume(zeros);
             if is_end {

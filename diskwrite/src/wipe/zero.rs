@@ -3,7 +3,7 @@
 use super::{Level, Outcome, WipeError, WipeProgress, Work};
 use crate::flight::{Failed, Flight};
 use crate::request::{Request, Work as Asked};
-use crate::{buffer::Buffer, device::Device, probe::Span, zeros};
+use crate::{buffer::Buffer, device::Device, probe::Span};
 use std::{io, os::unix::fs::FileExt};
 
 /// Discarded at once: between two pieces it can be stopped.
@@ -101,7 +101,7 @@ fn is_sample(span: Span, total_bytes: u64) -> bool {
 fn check(work: &Work<'_>, span: Span, buffer: &mut Buffer) -> Result<(), WipeError> {
     buffer.set_len(usize::try_from(span.len).unwrap_or_default());
     work.disk.file().read_exact_at(buffer, span.offset).map_err(work.io("read back", span))?;
-    let zeros = zeros::leading(buffer);
+    let zeros = byte_scan::leading_zeros(buffer);
     if zeros == buffer.len() {
         return Ok(());
     }

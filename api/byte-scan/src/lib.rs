@@ -1,5 +1,5 @@
-//! Looks through long texts, eight bytes at once. Configs have files in them, so their strings have megabytes. Apart from all the rest, which
-//! is compiled for size: this is compiled for speed, and not inlined where it would lose that again. Pure.
+//! Looks through long texts, eight bytes at once, and through what disks hold. Configs have files in them, so their strings have megabytes.
+//! Apart from all the rest, which is compiled for size: this is compiled for speed, and not inlined where it would lose that again. Pure.
 
 /// As many bytes as a word has.
 const WORD_BYTES: usize = size_of::<u64>();
@@ -66,6 +66,22 @@ pub fn line_feeds(text: &[u8]) -> Vec<usize> {
     found
 }
 
+/// What is looked at before the next look at the answer.
+const STRIDE: usize = 8 * WORD_BYTES;
+
+/// How many zeros are at the beginning: as fast as memory on zeros, and done at once on most else.
+#[inline(never)]
+pub fn leading_zeros(bytes: &[u8]) -> usize {
+    let (strides, _) = bytes.as_chunks::<STRIDE>();
+    let is_zero = |stride: &&[u8; STRIDE]| {
+        let (words, _) = stride.as_chunks::<WORD_BYTES>();
+        words.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word)) == 0
+    };
+    let zeros = strides.iter().take_while(is_zero).count() * STRIDE;
+    let rest = bytes.get(zeros..).unwrap_or_default();
+    zeros + rest.iter().take_while(|byte| **byte == 0).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +106,17 @@ mod tests {
             }
         }
         assert_eq!(line_feeds(b"\n\na\n"), [0, 1, 3]);
+    }
+
+    #[test]
+    fn counts_leading_zeros() {
+        assert_eq!((leading_zeros(&[]), leading_zeros(&[1])), (0, 0));
+        for len in [1, STRIDE - 1, STRIDE, STRIDE + 1, 3 * STRIDE, 3 * STRIDE + 7] {
+            for end in 0..len {
+                let bytes = [vec![0; end], vec![0x80; len - end]].concat();
+                assert_eq!(leading_zeros(&bytes), end, "{len}");
+            }
+            assert_eq!(leading_zeros(&vec![0; len]), len);
+        }
     }
 }
