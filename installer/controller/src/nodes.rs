@@ -61,17 +61,19 @@ pub(crate) async fn run(ctx: &Context, untaints: bool) {
                 tracing::info!("no host is left that could become a node");
                 return;
             }
-            if let Some(nodes) = nodes.all().await {
-                report_nodes(ctx, snapshot, &nodes, untaints, &mut known).await;
-            }
+            let joined = match nodes.all().await {
+                Some(nodes) => report_nodes(ctx, snapshot, &nodes, untaints, &mut known).await,
+                None => HashSet::new(),
+            };
+            // A host that is a node was configured before. To say so now could undo what the service has taken, if its reply was lost.
+            let awaits = |host: &Host, known: &Known| {
+                !joined.contains(&host.id) && awaits_configuration(host, known.stage(host))
+            };
             let now = ctx.clock.now();
             let is_due = log_read.is_none_or(|read: Duration| now.saturating_sub(read) >= LOG_INTERVAL);
-            if is_due
-                && !ctx.config.is_single_node()
-                && snapshot.hosts.iter().any(|host| awaits_configuration(host, known.stage(host)))
-            {
+            if is_due && !ctx.config.is_single_node() && snapshot.hosts.iter().any(|host| awaits(host, &known)) {
                 log_read = Some(now);
-                report_configured(ctx, snapshot, &mut known).await;
+                report_configured(ctx, snapshot, &mut known, awaits).await;
             }
         }
         tokio::select! {
@@ -101,7 +103,15 @@ impl Known {
     }
 }
 
-async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], untaints: bool, known: &mut Known) {
+/// The hosts that are nodes.
+async fn report_nodes(
+    ctx: &Context,
+    snapshot: &Snapshot,
+    nodes: &[Arc<Node>],
+    untaints: bool,
+    known: &mut Known,
+) -> HashSet<api::HostId> {
+    let mut joined = HashSet::new();
     let hosts = || snapshot.hosts.iter().filter(|host| !host.is("disabled"));
     // Of two hosts of one name, that which is still to be installed counts.
     let installed = hosts().filter(|host| host.is("installed"));
@@ -114,6 +124,7 @@ async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], u
             }
             continue;
         };
+        joined.insert(host.id);
         if host.is("installed") {
             continue;
         }
@@ -123,6 +134,7 @@ async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], u
         }
         report_node(ctx, host, node, untaints, known).await;
     }
+    joined
 }
 
 /// Whatever fails here is tried again with the next snapshot.
@@ -156,7 +168,12 @@ async fn send(ctx: &Context, host: &Host, stage: HostStage, known: &mut Known) -
 }
 
 /// Hosts whose Ignition has asked the machine-config server are being configured.
-async fn report_configured(ctx: &Context, snapshot: &Snapshot, known: &mut Known) {
+async fn report_configured(
+    ctx: &Context,
+    snapshot: &Snapshot,
+    known: &mut Known,
+    awaits: impl Fn(&Host, &Known) -> bool,
+) {
     let asked = match addresses_that_asked(ctx).await {
         Ok(asked) => asked,
         Err(error) => {
@@ -166,7 +183,7 @@ async fn report_configured(ctx: &Context, snapshot: &Snapshot, known: &mut Known
     };
     for host in &snapshot.hosts {
         let has_asked = host.addresses.iter().any(|address| asked.contains(&address.to_canonical()));
-        if has_asked && awaits_configuration(host, known.stage(host)) {
+        if has_asked && awaits(host, known) {
             send(ctx, host, HostStage::Configuring, known).await;
         }
     }

@@ -295,6 +295,18 @@ fn hosts_that_asked_the_machine_config_server_are_configuring() {
     assert_eq!([1, 2, 3].map(|number| rig.stages(number).len()), [2, 1, 1]);
 }
 
+/// Whether the service takes it is not known, as when its replies are lost: a stage before must not follow.
+#[test]
+fn a_host_that_joined_is_not_configuring_any_more() {
+    let Some(rig) = Rig::with_hosts("installing", "Rebooting", 1) else { return };
+    rig.state().failures.push(("PUT", "/progress", u32::MAX, 500));
+    rig.join(1, false);
+    rig.cluster.mcs_pod("node0", &asked_for_config("master", "192.168.126.10:4711"));
+    let _controller = rig.start();
+    rig.until("reports", |rig| rig.stages(0).len() > 20);
+    assert!(rig.stages(0).iter().all(|stage| stage == "Joined"), "{:?}", rig.stages(0));
+}
+
 /// One machine-config server's log can't be read, as on a node that is down: what the others say counts, and the log itself once it can
 /// be read. The original looked at none of them then.
 #[test]

@@ -27,9 +27,10 @@ fn three_hosts_become_a_cluster() {
     rig.until("Joined", |rig| (0..3).all(|number| rig.stages(number).last().is_some_and(|stage| stage == "Joined")));
     rig.join(3, true);
     rig.until("Done", |rig| (0..3).all(|number| rig.stages(number).last().is_some_and(|stage| stage == "Done")));
-    rig.set_status("finalizing");
-    rig.cluster.cluster_version(&[("Available", "True", "")], "4.20.1", &["Console"], &["Console"]);
+    // What is there before the controller looks is reported once, as available.
     rig.cluster.cluster_operator("console", &[("Available", "True", "All is well")], "4.20.1");
+    rig.cluster.cluster_version(&[("Available", "True", "")], "4.20.1", &["Console"], &["Console"]);
+    rig.set_status("finalizing");
     rig.cluster.ingress_ca("CA");
     rig.until("completion", |rig| !rig.sent("POST", "/complete-installation").is_empty());
     rig.set_status("installed");
