@@ -1,5 +1,5 @@
-//! Looks through long texts, eight bytes at once, and through what disks hold. Configs have files in them, so their strings have megabytes.
-//! Apart from all the rest, which is compiled for size: this is compiled for speed, and not inlined where it would lose that again. Pure.
+//! Scans long texts and blocks of disks, several bytes at once: configs have files in them, so their strings have megabytes. The rest of the
+//! program is compiled for size. This is compiled for speed, and not inlined where it would lose that again. Pure.
 
 /// As many bytes as a word has.
 const WORD_BYTES: usize = size_of::<u64>();

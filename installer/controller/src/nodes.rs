@@ -103,7 +103,7 @@ impl Known {
     }
 }
 
-/// The hosts that are nodes.
+/// Reports stages of hosts that have become nodes, and returns these hosts.
 async fn report_nodes(
     ctx: &Context,
     snapshot: &Snapshot,
