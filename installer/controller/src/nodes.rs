@@ -36,12 +36,6 @@ pub(crate) fn reports(stage: Option<HostStage>, is_ready: bool) -> Vec<HostStage
     joins.into_iter().chain(done).collect()
 }
 
-/// A host that has not got its configuration yet, as far as is known.
-fn awaits_configuration(host: &Host, stage: Option<HostStage>) -> bool {
-    use HostStage as S;
-    !host.is("disabled") && !matches!(stage, Some(S::Configuring | S::Joined | S::Done))
-}
-
 /// Whether nothing is left to do: all are installed, or all that are left have failed.
 fn is_over(snapshot: &Snapshot) -> bool {
     snapshot.remaining().all(|host| host.is("error"))
@@ -61,19 +55,17 @@ pub(crate) async fn run(ctx: &Context, untaints: bool) {
                 tracing::info!("no host is left that could become a node");
                 return;
             }
-            let joined = match nodes.all().await {
-                Some(nodes) => report_nodes(ctx, snapshot, &nodes, untaints, &mut known).await,
-                None => HashSet::new(),
-            };
-            // A host that is a node was configured before. To say so now could undo what the service has taken, if its reply was lost.
-            let awaits = |host: &Host, known: &Known| {
-                !joined.contains(&host.id) && awaits_configuration(host, known.stage(host))
-            };
+            if let Some(nodes) = nodes.all().await {
+                report_nodes(ctx, snapshot, &nodes, untaints, &mut known).await;
+            }
             let now = ctx.clock.now();
             let is_due = log_read.is_none_or(|read: Duration| now.saturating_sub(read) >= LOG_INTERVAL);
-            if is_due && !ctx.config.is_single_node() && snapshot.hosts.iter().any(|host| awaits(host, &known)) {
+            if is_due
+                && !ctx.config.is_single_node()
+                && snapshot.hosts.iter().any(|host| known.awaits_configuration(host))
+            {
                 log_read = Some(now);
-                report_configured(ctx, snapshot, &mut known, awaits).await;
+                report_configured(ctx, snapshot, &mut known).await;
             }
         }
         tokio::select! {
@@ -90,6 +82,8 @@ struct Known {
     sent: HashMap<api::HostId, (HostStage, Instant)>,
     strangers: HashSet<String>,
     moved: HashSet<api::HostId>,
+    /// Hosts that were nodes when nodes were last read.
+    joined: HashSet<api::HostId>,
 }
 
 impl Known {
@@ -101,17 +95,18 @@ impl Known {
     fn stage(&self, host: &Host) -> Option<HostStage> {
         self.sent.get(&host.id).map(|(stage, _)| *stage).or(host.stage)
     }
+
+    /// Whether the host has not got its configuration yet, as far as is known. A node has got it: to report that now could undo what the
+    /// service has taken, if its reply was lost.
+    fn awaits_configuration(&self, host: &Host) -> bool {
+        use HostStage as S;
+        let is_past = matches!(self.stage(host), Some(S::Configuring | S::Joined | S::Done));
+        !host.is("disabled") && !is_past && !self.joined.contains(&host.id)
+    }
 }
 
-/// Reports stages of hosts that have become nodes, and returns these hosts.
-async fn report_nodes(
-    ctx: &Context,
-    snapshot: &Snapshot,
-    nodes: &[Arc<Node>],
-    untaints: bool,
-    known: &mut Known,
-) -> HashSet<api::HostId> {
-    let mut joined = HashSet::new();
+async fn report_nodes(ctx: &Context, snapshot: &Snapshot, nodes: &[Arc<Node>], untaints: bool, known: &mut Known) {
+    known.joined.clear();
     let hosts = || snapshot.hosts.iter().filter(|host| !host.is("disabled"));
     // Of two hosts of one name, that which is still to be installed counts.
     let installed = hosts().filter(|host| host.is("installed"));
@@ -124,7 +119,7 @@ async fn report_nodes(
             }
             continue;
         };
-        joined.insert(host.id);
+        known.joined.insert(host.id);
         if host.is("installed") {
             continue;
         }
@@ -134,7 +129,6 @@ async fn report_nodes(
         }
         report_node(ctx, host, node, untaints, known).await;
     }
-    joined
 }
 
 /// Whatever fails here is tried again with the next snapshot.
@@ -168,12 +162,7 @@ async fn send(ctx: &Context, host: &Host, stage: HostStage, known: &mut Known) -
 }
 
 /// Hosts whose Ignition has asked the machine-config server are being configured.
-async fn report_configured(
-    ctx: &Context,
-    snapshot: &Snapshot,
-    known: &mut Known,
-    awaits: impl Fn(&Host, &Known) -> bool,
-) {
+async fn report_configured(ctx: &Context, snapshot: &Snapshot, known: &mut Known) {
     let asked = match addresses_that_asked(ctx).await {
         Ok(asked) => asked,
         Err(error) => {
@@ -183,7 +172,7 @@ async fn report_configured(
     };
     for host in &snapshot.hosts {
         let has_asked = host.addresses.iter().any(|address| asked.contains(&address.to_canonical()));
-        if has_asked && awaits(host, known) {
+        if has_asked && known.awaits_configuration(host) {
             send(ctx, host, HostStage::Configuring, known).await;
         }
     }
