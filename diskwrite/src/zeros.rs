@@ -49,4 +49,16 @@ mod tests {
         assert_eq!(found(&block, MIB).len(), 4, "no run is longer than asked for");
         assert_eq!(found(&[], MIB), []);
     }
+
+    #[test]
+    fn one_byte_anywhere_is_seen() {
+        let mut bytes = vec![0; 2 * 64 + 13];
+        assert!(is_zero(&bytes) && is_zero(&[]));
+        for at in 0..bytes.len() {
+            bytes[at] = 0x80;
+            assert!(!is_zero(&bytes), "byte {at}");
+            assert!(is_zero(&bytes[..at]) && is_zero(&bytes[at + 1..]));
+            bytes[at] = 0;
+        }
+    }
 }
