@@ -104,7 +104,7 @@ fn memory_is_bounded() {
 fn secrets_are_in_no_environment() {
     if std::env::var_os("PULL_SECRET_TOKEN").is_none() {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "secrets_are_in_no_environment"])
+            .args(["--exact", &testkit::process::own_test(module_path!(), "secrets_are_in_no_environment")])
             .envs([("PULL_SECRET_TOKEN", "t0ken"), ("HTTPS_PROXY", "http://user:s3cret@proxy:3128"), ("OTHER", "x")])
             .status();
         assert!(status.unwrap().success());

@@ -20,7 +20,7 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
-use testkit::process::Running;
+use testkit::process::{Running, own_test};
 
 /// Makes this test program the agent of the service at this address.
 const URL_VARIABLE: &str = "LANDFALL_TEST_AGENT_OF";
@@ -88,7 +88,8 @@ fn ten_thousand_polls_leave_nothing_behind() {
         _ => Answer::Done,
     });
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "ten_thousand_polls_leave_nothing_behind", "--nocapture"]).env(URL_VARIABLE, &service.url);
+    let test = own_test(module_path!(), "ten_thousand_polls_leave_nothing_behind");
+    command.args(["--exact", &test, "--nocapture"]).env(URL_VARIABLE, &service.url);
     let agent =
         Agent(Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()));
     let reach = |count: u64| {

@@ -1,6 +1,6 @@
 //! What installations leave on the boot file system.
 
-mod installs;
+use crate::installs;
 
 use diskwrite::{
     BootError, Changes, DiskState, Event, Failure, ImageError, InstallOptions, NetworkPlace, OptionsError, Source,

@@ -1,6 +1,6 @@
 //! What is refused, and what is left on a disk after each way to fail: no table, primary or backup.
 
-mod installs;
+use crate::installs;
 
 use diskwrite::{
     DecodeError, DiskError, DiskState, Event, Failure, ImageError, InstallOptions, Source, SourceError, WriteError,

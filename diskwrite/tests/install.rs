@@ -1,6 +1,6 @@
 //! Whole installations to loop devices.
 
-mod installs;
+use crate::installs;
 
 use diskwrite::{Event, InstallOptions, Installed, Phase, plan};
 use installs::*;

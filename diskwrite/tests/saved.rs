@@ -1,7 +1,7 @@
 //! Partitions that outlive an installation, on loop devices.
 #![allow(clippy::unwrap_used)]
 
-mod installs;
+use crate::installs;
 
 use diskwrite::{Changes, DiskState, Event, Failure, InstallOptions, LayoutError, Phase, SavedError, install, plan};
 use installs::*;

@@ -1,6 +1,6 @@
 //! What is on a disk after an image that its signature fits, and one that it does not.
 
-mod installs;
+use crate::installs;
 
 use diskwrite::{DecodeError, DiskState, Failure, InstallOptions, Trust, VerifyError};
 use installs::*;

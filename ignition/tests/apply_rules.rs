@@ -1,9 +1,7 @@
 //! What Ignition does to units and groups since 2.25, checked where no Ignition of that age is available.
 #![allow(clippy::unwrap_used)]
 
-#[path = "real/mod.rs"]
-#[allow(dead_code)]
-mod real;
+use crate::real;
 
 use ignition::apply::{Now, Root, apply, newest};
 use ignition::fetch::{FetchOptions, Fetcher};

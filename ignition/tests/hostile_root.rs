@@ -1,9 +1,7 @@
 //! Configs and trees made to lead out of the root: nothing outside it is changed.
 #![allow(clippy::unwrap_used)]
 
-#[path = "real/mod.rs"]
-#[allow(dead_code)]
-mod real;
+use crate::real;
 
 use ignition::apply::{Now, Root, apply, newest};
 use ignition::fetch::{FetchOptions, Fetcher};

@@ -3,8 +3,7 @@
 
 #[path = "real/cases.rs"]
 mod cases;
-#[path = "real/mod.rs"]
-mod real;
+use crate::real;
 
 use cases::Case;
 use ignition::apply::{Now, Root, apply, newest};

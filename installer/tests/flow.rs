@@ -1,7 +1,7 @@
 //! The role flow against a fake service and a fake machine.
 #![allow(clippy::unwrap_used)]
 
-mod machine;
+use crate::machine;
 
 use diskwrite::Event;
 use fake_service::{

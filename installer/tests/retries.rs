@@ -2,7 +2,7 @@
 //! was told, in simulated time.
 #![allow(clippy::unwrap_used)]
 
-mod machine;
+use crate::machine;
 
 use fake_service::{Answer, FakeService, PATIENCE, Request};
 use installer::{

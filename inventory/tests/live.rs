@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use common::{in_namespace, with_own_mounts};
 use inventory::{Root, collect, identity};

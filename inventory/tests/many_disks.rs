@@ -5,6 +5,7 @@
 
 use inventory::{Limits, Root, collect};
 use std::{fs, process::Command, time::Instant};
+use testkit::process::own_test;
 use testkit::tree::Tree;
 
 const DISKS: usize = 15_000;
@@ -100,7 +101,7 @@ fn child_that_collects() {
 fn fifteen_thousand_disks() {
     let tree = machine(DISKS);
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_collects", "--nocapture", "--test-threads=1"])
+        .args(["--exact", &own_test(module_path!(), "child_that_collects"), "--nocapture", "--test-threads=1"])
         .env(TREE, tree.path())
         .output()
         .unwrap();

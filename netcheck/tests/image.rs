@@ -1,7 +1,7 @@
 //! Images from real and from wicked registries, in network namespaces.
 #![allow(clippy::unwrap_used)]
 
-mod registry;
+use crate::registry;
 
 use api::{ContainerImageAvailabilityRequest, ContainerImageAvailabilityResult};
 use base64::{Engine, prelude::BASE64_STANDARD};

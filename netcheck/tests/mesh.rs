@@ -26,6 +26,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::process::own_test;
 use testkit::{
     net::{Again, Host, Segment},
     wire::{assert_fits, recorded_argument},
@@ -469,7 +470,7 @@ fn without_the_capability_it_is_named() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let without = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
-    Again::start(&a, &without, "without_the_capability_it_is_named", String::new()).end();
+    Again::start(&a, &without, &own_test(module_path!(), "without_the_capability_it_is_named"), String::new()).end();
 }
 
 #[derive(clap::Parser)]
@@ -489,7 +490,8 @@ fn the_command_prints_the_report_on_one_line() {
     let a = segment.host("a", A, &["10.0.0.1/24"]);
     let _b = segment.host("b", B, &["10.0.0.2/24"]);
     let request = serde_json::to_string(&[asked(ID_B, B, &["10.0.0.2"])]).unwrap();
-    let printed = Again::start(&a, &[], "the_command_prints_the_report_on_one_line", request).end();
+    let printed =
+        Again::start(&a, &[], &own_test(module_path!(), "the_command_prints_the_report_on_one_line"), request).end();
     let line = printed.lines().find_map(|line| line.find('{').map(|start| &line[start..])).unwrap();
     let report: ConnectivityReport = serde_json::from_str(line).unwrap();
     let expected = json!({"remote_hosts": [{

@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 use testkit::net::{Again, Segment};
+use testkit::process::own_test;
 
 const A: &str = "52:54:00:aa:bb:01";
 const B: &str = "52:54:00:aa:bb:02";
@@ -154,8 +155,9 @@ fn a_flood_of_forged_answers_hides_no_host_and_costs_no_memory() {
     let (text, (sent, aimed)) = thread::scope(|scope| {
         let flood = scope.spawn(|| forger.namespace.enter(|| flood("ens3", &done)));
         let name = "a_flood_of_forged_answers_hides_no_host_and_costs_no_memory";
-        let text =
-            std::panic::catch_unwind(|| Again::start(&a, &[], name, serde_json::to_string(&hosts).unwrap()).end());
+        let text = std::panic::catch_unwind(|| {
+            Again::start(&a, &[], &own_test(module_path!(), name), serde_json::to_string(&hosts).unwrap()).end()
+        });
         done.store(true, Ordering::Relaxed);
         let sent = flood.join().unwrap();
         (text.unwrap(), sent)

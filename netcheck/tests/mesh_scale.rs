@@ -12,6 +12,7 @@ use netcheck::{
 use serde_json::json;
 use std::{fs, io::stdin};
 use testkit::net::{Again, Host, Segment};
+use testkit::process::own_test;
 
 const HOSTS: u8 = 50;
 /// Far above what a check of a cluster needs, far below what a host notices. The bound by design: 32 bytes for each echo
@@ -99,7 +100,12 @@ fn fifty_hosts_that_check_each_other_at_once_find_no_fault() {
         .map(|(n, host)| {
             let others: Vec<_> = (1..=HOSTS).filter(|other| *other != n).map(asked).collect();
             let input = serde_json::to_string(&others).unwrap();
-            Again::start(host, &[], "fifty_hosts_that_check_each_other_at_once_find_no_fault", input)
+            Again::start(
+                host,
+                &[],
+                &own_test(module_path!(), "fifty_hosts_that_check_each_other_at_once_find_no_fault"),
+                input,
+            )
         })
         .collect();
     let printed: Vec<String> = started.into_iter().map(Again::end).collect();

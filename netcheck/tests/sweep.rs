@@ -26,6 +26,7 @@ use std::{
     thread,
     time::Duration,
 };
+use testkit::process::own_test;
 use testkit::{
     net::{Again, Host, Segment},
     wire,
@@ -321,7 +322,8 @@ fn forged_answers_neither_take_addresses_nor_time_nor_memory() {
     let (text, sent) = thread::scope(|scope| {
         let flood = scope.spawn(|| forger.namespace.enter(|| flood(&done)));
         let name = "forged_answers_neither_take_addresses_nor_time_nor_memory";
-        let text = std::panic::catch_unwind(|| Again::start(&a, &[], name, String::new()).end());
+        let text =
+            std::panic::catch_unwind(|| Again::start(&a, &[], &own_test(module_path!(), name), String::new()).end());
         done.store(true, Ordering::Relaxed);
         (text.unwrap(), flood.join().unwrap())
     });

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
-#[path = "common/facts.rs"]
-mod facts;
+use crate::facts;
 
 use common::{LIMIT, changes, check_efi_boot, finish_installation, ok, start_installation, turn};
 use facts::Facts;

@@ -5,7 +5,7 @@
 //! and puts it back into the new one), and its order of services at later boots, are scripts of this test.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{ClusterCreateParams, Mac, Platform, Secret};
 use common::ok;

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/facts.rs"]
-mod facts;
+use crate::facts;
 
 use facts::Facts;
 use qemu_tests::{

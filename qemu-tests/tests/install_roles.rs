@@ -4,7 +4,7 @@
 //! a kill of the service, and an image whose server stops while it is written, and comes back.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{Host, HostId, HostRole, HostStage, Timestamp};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};

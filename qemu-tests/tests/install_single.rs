@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use api::Timestamp;
 use common::{LIMIT, finish_installation, ok, rack_with_disks_on, start_installation, turn};

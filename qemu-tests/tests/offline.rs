@@ -4,8 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/facts.rs"]
-mod facts;
+use crate::facts;
 
 use facts::{Facts, LIMIT};
 use qemu_tests::{

@@ -2,7 +2,7 @@
 //! rack starts by itself, no DHCP, no name server, no person who presses a key.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use common::{LIMIT, ok, turn};
 use qemu_tests::{

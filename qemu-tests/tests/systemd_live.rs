@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use api::{ClusterId, Host, InfraEnvCreateParams, Mac, Secret};
 use common::{

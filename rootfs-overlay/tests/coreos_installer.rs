@@ -1,6 +1,6 @@
 //! Against the real coreos-installer, when it is there: each reads what the other wrote.
 
-mod common;
+use crate::common;
 
 use common::{LIVE, SYNTHETIC, iso};
 use rootfs_overlay::area::{LiveIso, Output};

@@ -1,6 +1,6 @@
 //! The recorded live ISOs: embedding, showing and removing, in every layout, and beside other members.
 
-mod common;
+use crate::common;
 
 use common::{LIVE, SYNTHETIC, iso};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! A service that refuses what its hosts' TPMs do not prove, and a host with an emulated TPM.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{
     ClusterCreateParams, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, StepReply, StepType,

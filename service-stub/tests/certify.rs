@@ -1,7 +1,7 @@
 //! Certification over HTTP: agents that poll and reply as Landfall's does, others that don't, and replies that no run waits for.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::attest::AttestRequest;
 use api::certify::{CertifyAction, CertifyReply, CertifyRequest};

@@ -1,7 +1,7 @@
 //! Clusters with a control plane: who bootstraps, what each host is given, and the stages of each role.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{
     Cluster, ClusterCreateParams, HostCreateParams, HostId, HostProgress, HostRole, HostStage, InfraEnv,

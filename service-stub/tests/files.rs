@@ -1,9 +1,8 @@
 //! Files on offer: the ISO with a config in it, OS images, the binary; whole and in parts.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
-#[path = "common/iso.rs"]
-mod iso;
+use crate::common;
+use crate::iso;
 #[path = "files/manifests.rs"]
 mod manifests;
 #[path = "files/minimal.rs"]

@@ -5,9 +5,8 @@
 mod browser;
 #[path = "people/commands.rs"]
 mod commands;
-mod common;
-#[path = "common/iso.rs"]
-mod iso;
+use crate::common;
+use crate::iso;
 #[path = "people/lifecycle.rs"]
 mod lifecycle;
 #[path = "people/misfortunes.rs"]

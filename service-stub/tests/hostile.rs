@@ -1,9 +1,8 @@
 //! Requests nobody should send: refused, in the published shapes, and the service goes on.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
-#[path = "common/iso.rs"]
-mod iso;
+use crate::common;
+use crate::iso;
 
 #[path = "hostile/bounds.rs"]
 mod bounds;

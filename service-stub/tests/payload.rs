@@ -1,7 +1,7 @@
 //! Images in install requests: from the release image in a registry, from options, or none.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{
     Cluster, ClusterId, Host, HostId, HostRole, InfraEnv, InfraEnvId, InstallRequest, Secret, StepType, Timestamp,

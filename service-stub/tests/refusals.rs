@@ -5,7 +5,7 @@
 mod bodies;
 #[path = "refusals/clusters.rs"]
 mod clusters;
-mod common;
+use crate::common;
 #[path = "refusals/infra_envs.rs"]
 mod infra_envs;
 

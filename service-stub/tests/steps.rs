@@ -1,7 +1,7 @@
 //! Steps that somebody asks for, and what becomes of the replies.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod common;
+use crate::common;
 
 use api::{
     ClusterCreateParams, ClusterId, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, Step,

@@ -4,7 +4,7 @@
 
 #[path = "wire/agents.rs"]
 mod agents;
-mod common;
+use crate::common;
 #[path = "wire/compare.rs"]
 mod compare;
 #[path = "wire/errors.rs"]

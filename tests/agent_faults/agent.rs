@@ -1,6 +1,6 @@
 //! The agent as a process of its own, and what can be seen of it from outside.
 
-use crate::service::{HOST, INFRA_ENV};
+use crate::agent_faults::service::{HOST, INFRA_ENV};
 use std::{
     ffi::OsStr,
     fs::{self, File},

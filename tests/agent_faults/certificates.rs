@@ -1,6 +1,6 @@
 //! Certificates of a service, good and otherwise.
 
-use crate::service::Identity;
+use crate::agent_faults::service::Identity;
 use std::{path::PathBuf, process::Command};
 use tempfile::TempDir;
 

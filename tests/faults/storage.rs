@@ -1,7 +1,7 @@
 //! Disks that fail on purpose: a loop device over a file of qemu-storage-daemon, whose block layer records, refuses or delays
 //! what is written. Nothing of the kernel's device mapper is needed.
 
-use crate::medium::Random;
+use crate::faults::medium::Random;
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,

@@ -1,6 +1,6 @@
 //! A release made for these tests, and what its packages have in them.
 
-use crate::{root::Root, run};
+use crate::packages::{root::Root, run};
 use std::{
     collections::BTreeMap,
     fs,
@@ -112,7 +112,7 @@ fn collect(top: &Path, directory: &Path, entries: &mut BTreeMap<String, Entry>) 
         } else if meta.is_symlink() {
             entries.insert(name, Entry::Link { target: fs::read_link(&path).unwrap().display().to_string() });
         } else {
-            let sha256 = crate::sha256(&fs::read(&path).unwrap());
+            let sha256 = crate::packages::sha256(&fs::read(&path).unwrap());
             entries.insert(name, Entry::File { mode: meta.permissions().mode() & 0o7777, sha256 });
         }
     }

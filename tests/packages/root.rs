@@ -1,6 +1,6 @@
 //! A root file system of its own: Debian's files as `make setup` unpacks them for a live system, and empty databases of packages.
 
-use crate::run;
+use crate::packages::run;
 use std::{
     collections::BTreeMap,
     fs,

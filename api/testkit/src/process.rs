@@ -36,6 +36,12 @@ pub fn program(name: &str) -> PathBuf {
     path
 }
 
+/// The name of a test of the module `module_path!()`, as a test program's `--exact` takes it: it is the module's without its program's. One
+/// that is wrong starts no test, and that is a success.
+pub fn own_test(module: &str, test: &str) -> String {
+    module.split_once("::").map_or_else(|| test.to_owned(), |(_, module)| format!("{module}::{test}"))
+}
+
 /// Writes a program that tests start. Another process writes it: a child that another thread's fork makes meanwhile would have the file
 /// open for writing until it is replaced by its program, and until then nothing could start this one.
 pub fn place(path: &Path, content: impl AsRef<[u8]>) {

@@ -1,6 +1,6 @@
 //! The texts of configs, some damaged.
 
-use crate::{VERSIONS, configs::Maker};
+use crate::differential::{VERSIONS, configs::Maker};
 use fastrand::Rng;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The verdicts of ignition-validate and ours, and whether they are the same.
 
-use crate::VERSIONS;
+use crate::differential::VERSIONS;
 use ignition::{ParseError, parse};
 use serde_json::json;
 use std::{

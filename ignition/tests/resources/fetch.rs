@@ -1,7 +1,7 @@
 //! Resources, one by one.
 
-use crate::certificates::Certificates;
-use crate::{error_text, gzip, hex, parsed, sha512};
+use crate::resources::certificates::Certificates;
+use crate::resources::{error_text, gzip, hex, parsed, sha512};
 use ignition::{
     data_url,
     fetch::{FetchOptions, Fetcher, Location},

@@ -1,7 +1,7 @@
 //! Configs as Ignition itself renders them, and as we do. It is Debian's 2.14, which knows versions up to 3.3.
 
-use crate::certificates::Certificates;
-use crate::{error_text, gzip, sha512};
+use crate::resources::certificates::Certificates;
+use crate::resources::{error_text, gzip, sha512};
 use ignition::{
     data_url,
     fetch::{FetchOptions, Fetcher},

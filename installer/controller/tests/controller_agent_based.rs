@@ -1,7 +1,7 @@
 //! The agent-based installer: its service is on one of the hosts, and is gone when that host reboots.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use controller::config::Config;

@@ -1,7 +1,7 @@
 //! Labels and the pool of workers, BareMetalHosts, and the name server's address, situation by situation.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use controller::clock::Reason;
 use rig::{CLUSTER, Rig};

@@ -1,7 +1,7 @@
 //! What ends the work, and what another run continues.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use controller::{clock::Reason, config::Config};
 use rig::{CLUSTER, IP, Rig, UNINITIALIZED};

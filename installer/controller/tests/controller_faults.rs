@@ -1,7 +1,7 @@
 //! Whatever fails for a while, and whenever: the installation continues, nothing is lost, and nothing that was acknowledged is reported twice.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use controller::{Surroundings, cli::Controller, config::Config};
@@ -326,7 +326,7 @@ fn sigterm_ends_the_program_in_the_middle_of_a_call() {
     service.set_faults(|_, _, _| Fault::Hang);
     let kubeconfig = rig.kubeconfig();
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_program", "--nocapture"])
+        .args(["--exact", &testkit::process::own_test(module_path!(), "the_program"), "--nocapture"])
         .env(KUBECONFIG, &kubeconfig)
         .envs([("CLUSTER_ID", CLUSTER), ("OPENSHIFT_VERSION", "4.20.1"), ("PULL_SECRET_TOKEN", "token")])
         .env("INVENTORY_URL", service.url())

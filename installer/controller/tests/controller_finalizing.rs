@@ -1,7 +1,7 @@
 //! From the last node to a finished cluster: its own operators, the ingress authority, and the completion.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use rig::{
     NAMESPACE, Rig,

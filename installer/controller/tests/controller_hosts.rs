@@ -1,7 +1,7 @@
 //! Nodes and their certificates, situation by situation.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use controller::config::Config;
 use rig::{CLUSTER, Rig, inventory};

@@ -1,7 +1,7 @@
 //! What the controller sends beside its reports: its log, what shows a fault, and how often nodes have booted.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use controller::config::MustGatherImages;

@@ -1,7 +1,7 @@
 //! Operators that users chose: until they are initialized and up, and what is applied for them.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rig::{

@@ -1,7 +1,7 @@
 //! Certificates go to the cluster's hosts. Other requests stay pending, and users learn of them.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use node_certificates::Approval;
 use rig::{CLUSTER, NAMESPACE, Rig, State};

@@ -1,7 +1,7 @@
 //! What the controller's account may do, as `kubectl auth can-i --list` asks the API server: what the manifests grant, and no more.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use rig::{NAMESPACE, Rig};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! What three, fifty and five hundred nodes cost: memory, processor time, requests.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use controller::{Surroundings, clock::End, cluster::Login, config::Config};
 use rig::{Rig, State};
@@ -38,7 +38,10 @@ struct Process(Child);
 impl Process {
     fn start(rig: &Rig, service: &FaultProxy) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "the_controller"]).env(KUBECONFIG, rig.kubeconfig()).env(SERVICE, service.url());
+        command
+            .args(["--exact", &testkit::process::own_test(module_path!(), "the_controller")])
+            .env(KUBECONFIG, rig.kubeconfig())
+            .env(SERVICE, service.url());
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 

@@ -1,7 +1,7 @@
 //! Taints of nodes: which are removed, and when.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use controller::config::Config;
 use rig::{CLUSTER, Rig, UNINITIALIZED, taint};

@@ -1,7 +1,7 @@
 //! A cluster from its first node to its end.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-mod rig;
+use crate::rig;
 
 use rig::{Rig, operator};
 use serde_json::{Value, json};

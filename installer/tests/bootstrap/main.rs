@@ -1,8 +1,7 @@
 //! A bootstrap host against a fake machine, a fake service and a fake control plane.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../machine/mod.rs"]
-mod machine;
+use crate::machine;
 
 mod configuring;
 mod kube;

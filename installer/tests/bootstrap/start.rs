@@ -3,6 +3,7 @@
 use super::*;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use installer::bootstrap::{BootstrapError, start};
+use testkit::process::own_test;
 
 const FILES: &str = "/v2/clusters/11111111-2222-3333-4444-555555555555/downloads/files";
 const OPENSHIFT: &str = "/opt/openshift";
@@ -389,7 +390,8 @@ fn a_run_that_is_killed_at_any_moment_is_made_good_by_the_next() {
     for round in 0..8 {
         let dir = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "start::a_run_that_is_killed_at_any_moment_is_made_good_by_the_next", "--nocapture"]);
+        let test = own_test(module_path!(), "a_run_that_is_killed_at_any_moment_is_made_good_by_the_next");
+        child.args(["--exact", &test, "--nocapture"]);
         child.env(KILLED, &service.url).env("TMPDIR", dir.path()).stdout(std::process::Stdio::null());
         let mut child = child.spawn().unwrap();
         while !dir.path().join("begins").exists() {

@@ -1,7 +1,7 @@
 //! Our facts in dmidecode's words, compared with what it printed of the same structure. Each structure is taken apart field by
 //! field, so that a new field does not compile until it is compared.
 
-use crate::{
+use crate::smbios_dmidecode::{
     dump::Block,
     words::{bytes_of, printable, size, size_of_kib, volts},
 };

@@ -1,6 +1,6 @@
 //! The machine that installs, again and again, with two disks whose every write is recorded.
 
-use crate::{
+use crate::crash::{
     check::{Copy, Installed, Job},
     medium::{self, MIB, State, System, after_power_cut, flushed, judge},
     moment::{At, Kind, Moment, condition, is_reached, part},

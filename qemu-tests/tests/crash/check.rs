@@ -1,6 +1,6 @@
 //! Boots copies of disks, beside the machine that installs.
 
-use crate::medium::State;
+use crate::crash::medium::State;
 use qemu_tests::{
     paths,
     vm::{Bus, Disk, Vm, with_path},

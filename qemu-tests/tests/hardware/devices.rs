@@ -1,7 +1,7 @@
 //! Disks, interfaces and protections in the report: what QEMU was given for them, and what its models of devices are
 //! known to report.
 
-use crate::{
+use crate::hardware::{
     facts::Facts,
     machine::{self, Interface, MIB, PARTITIONED_SERIAL, TWO_PATHS_SERIAL},
 };

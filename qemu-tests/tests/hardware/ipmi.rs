@@ -1,6 +1,6 @@
 //! A machine whose management controller has sensors, FRU data and an event log: the report has what `ipmitool` prints of them.
 
-use crate::{
+use crate::hardware::{
     facts::{self, Facts},
     machine,
 };

@@ -5,8 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod devices;
-#[path = "../common/facts.rs"]
-mod facts;
+use crate::facts;
 mod ipmi;
 mod machine;
 mod odd;

@@ -1,6 +1,6 @@
 //! Machines that are odd in one way each. What QEMU and the shell gave them must be reported; their captures can be stored.
 
-use crate::{devices, facts::Facts, machine::MIB};
+use crate::hardware::{devices, facts::Facts, machine::MIB};
 use qemu_tests::{
     images::Drivers,
     media, paths,

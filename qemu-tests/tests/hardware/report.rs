@@ -1,6 +1,6 @@
 //! The report of the same machine: what QEMU was given must be in it. The rest may be what the kernel says.
 
-use crate::{
+use crate::hardware::{
     devices,
     facts::Facts,
     machine::{self, INTERFACES, MEMORY_MIB, MIB, NODES_MIB, smbios},

@@ -1,6 +1,6 @@
 //! The facts of the same machine beside those that other programs read of it. `--nocapture` prints them as a table.
 
-use crate::{facts::Facts, machine};
+use crate::hardware::{facts::Facts, machine};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Manifests of users: what is taken, in which state, and what becomes of it.
 
 use crate::common::{API, Answer, Files, Running};
-use crate::settings::{cluster, get};
+use crate::files::settings::{cluster, get};
 use base64::Engine;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Booting over the network, and kernel arguments in the ISO.
 
 use crate::common::{API, Answer, recorded};
-use crate::{World, iso};
+use crate::files::{World, iso};
 use rootfs_overlay::initrd::Archive;
 use serde_json::json;
 

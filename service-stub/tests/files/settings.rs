@@ -1,7 +1,7 @@
 //! Settings changed after creation, catalogues, and addresses to fetch things by.
 
-use crate::World;
 use crate::common::{API, Files, Running, certificate_pem, pull_secret, recorded};
+use crate::files::World;
 use serde_json::{Value, json};
 
 pub(crate) fn cluster(running: &Running) -> String {

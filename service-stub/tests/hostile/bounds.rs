@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use testkit::process::own_test;
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -277,7 +278,7 @@ fn idle_connections_are_in_nobodys_way() {
     infra_env(&running);
     let before = rss();
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "bounds::idle_connections_are_in_nobodys_way", "--nocapture"])
+        .args(["--exact", &own_test(module_path!(), "idle_connections_are_in_nobodys_way"), "--nocapture"])
         .env(HOLD, format!("{} {count}", running.url.strip_prefix("http://").unwrap()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

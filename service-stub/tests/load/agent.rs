@@ -1,6 +1,6 @@
 //! Agents as the service sees them: they register, poll, and answer every step with documents of a real size.
 
-use crate::{
+use crate::load::{
     API,
     http::{Answer, Connection},
     measure::Latencies,

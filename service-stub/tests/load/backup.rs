@@ -9,6 +9,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::process::own_test;
 
 /// Not a test by itself: a backup as a process that can be killed.
 #[test]
@@ -23,7 +24,7 @@ const BACKUP: &str = "LANDFALL_TEST_BACKUP";
 
 fn start(state: &Path, file: &Path) -> std::process::Child {
     std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["backup::back_up_if_asked", "--exact", "--nocapture"])
+        .args(["--exact", &own_test(module_path!(), "back_up_if_asked"), "--nocapture"])
         .env(BACKUP, format!("{}\n{}", state.display(), file.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

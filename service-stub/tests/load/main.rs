@@ -11,7 +11,7 @@ mod backup;
 mod burden;
 mod http;
 mod measure;
-mod server;
+use crate::server;
 
 use agent::{Fleet, HOSTS_PER_CLUSTER};
 use http::Connection;

@@ -1,7 +1,7 @@
 //! Installations that fail, stop, or wait for a person.
 
-use crate::World;
 use crate::common::API;
+use crate::flow::World;
 use api::{HostStage, StepReply, StepType};
 use serde_json::json;
 

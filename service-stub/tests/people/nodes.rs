@@ -1,7 +1,7 @@
 //! Nodes that are added to a cluster which exists, each by its own ISO.
 
 use crate::common::{Files, Running, certificate_pem, pull_secret};
-use crate::{Machine, World, machines};
+use crate::flow::{Machine, World, machines};
 use api::{ApiVipConnectivityRequest, HostRole, HostStage, InfraEnv, StepReply, StepType, Timestamp};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn a_node_adds_itself_to_a_cluster_that_exists() {
     let machine = &machines(1)[0];
     let world = world("BareMetal", &nodes(machine), &ca, in_an_hour());
     let machine = &world.machines[0];
-    let cluster = world.running.get(&format!("{}/v2/clusters/{}", crate::API, world.cluster.id)).document();
+    let cluster = world.running.get(&format!("{}/v2/clusters/{}", crate::flow::API, world.cluster.id)).document();
     assert_eq!(
         (&cluster["imported"], &cluster["name"], &cluster["openshift_cluster_id"]),
         (&json!(true), &json!("edge"), &json!("5a1e0000-0000-4000-8000-000000000001"))
@@ -138,7 +138,7 @@ fn a_node_that_runs_from_its_disk_needs_a_system_of_the_cluster() {
     world.register(machine).unwrap();
     let answer = |system: Option<&str>| {
         for step in client.next_steps(world.infra_env.id, machine.id).unwrap().instructions.unwrap_or_default() {
-            let mut inventory = crate::inventory(&machine.name, &machine.address, &machine.mac);
+            let mut inventory = crate::flow::inventory(&machine.name, &machine.address, &machine.mac);
             inventory["boot"]["device_type"] = "persistent".into();
             let config = json!({"spec": {"osImageURL": system}}).to_string();
             let file = json!({"path": "/etc/ignition-machine-config-encapsulated.json",

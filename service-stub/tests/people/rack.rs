@@ -1,7 +1,7 @@
 //! A rack that is installed from within, by one of its own hosts.
 
 use crate::common::{Files, Running, pull_secret};
-use crate::{Machine, World, machines};
+use crate::flow::{Machine, World, machines};
 use api::{HostRole, HostStage, InfraEnv};
 use serde_json::{Value, json};
 use service_stub::rendezvous::{self, HANDOVER_PATH, Rendezvous};

@@ -1,6 +1,6 @@
 //! What fails, is stopped, or is interrupted.
 
-use crate::rack::{Rack, Site, preparation, secret, slow};
+use crate::preparing::rack::{Rack, Site, preparation, secret, slow};
 use installer_double::{Behaviour, Fault};
 use std::{
     path::Path,

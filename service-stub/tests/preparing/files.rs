@@ -1,7 +1,7 @@
 //! What a cluster gets.
 
 use crate::common::{API, certificate_pem};
-use crate::rack::{Rack, Site, preparation, secret, slow};
+use crate::preparing::rack::{Rack, Site, preparation, secret, slow};
 use api::MirrorRegistry;
 use installer_double::Behaviour;
 use serde_json::{Value, json};

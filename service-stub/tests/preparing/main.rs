@@ -2,11 +2,9 @@
 //! several clusters, and a service that is killed meanwhile.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere
 
-#[path = "../common/mod.rs"]
-mod common;
+use crate::common;
 mod faults;
 mod files;
 mod rack;
 #[allow(dead_code)] // another test needs the rest
-#[path = "../load/server.rs"]
-mod server;
+use crate::server;

@@ -1,6 +1,6 @@
 //! A service that makes clusters' files, its program's double, and hosts that answer.
 
-use crate::{
+use crate::preparing::{
     common::{API, REQUIREMENTS, connectivity, inventory, pull_secret},
     server::Served,
 };

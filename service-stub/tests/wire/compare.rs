@@ -2,7 +2,7 @@
 //! documents. What differs is named in a table with its reason, and what is named must differ.
 
 use crate::common::Answer;
-use crate::exchange::Exchange;
+use crate::wire::exchange::Exchange;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
