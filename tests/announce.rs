@@ -11,15 +11,12 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 use testkit::{
     net::{Host, Segment},
     process::Running,
+    wait,
 };
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn landfall() -> Command {
     Command::new(std::env::var("LANDFALL_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_landfall").to_owned()))
@@ -38,14 +35,8 @@ fn start(host: &Host, mut command: Command, log: &Path) -> Running {
 }
 
 fn await_some<T>(what: &str, log: &Path, look: impl Fn() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "no {what}: {}", fs::read_to_string(log).unwrap_or_default());
-        thread::sleep(Duration::from_millis(100));
-    }
+    let missing = || panic!("no {what}: {}", fs::read_to_string(log).unwrap_or_default());
+    wait::found(look).unwrap_or_else(missing)
 }
 
 fn plan(directory: &Path) {
