@@ -279,7 +279,7 @@ fn what_may_not_be_watched_is_listed_now_and_then() {
         true => Fault::Status(403),
         false => Fault::Pass,
     });
-    let controller = rig.start();
+    let controller = rig.start_in(rig.config(), Surroundings { deadline: DEADLINE, ..rig.surroundings() });
     rig.join(3, true);
     rig.until("Done", |rig| all_reported(rig, "Done"));
     rig.proxy.clear();

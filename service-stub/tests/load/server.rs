@@ -65,7 +65,7 @@ impl Served {
     }
 
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
+        testkit::process::kill_with_worker(&mut self.child);
         assert_eq!(self.child.wait().unwrap().signal(), Some(9), "it ran until it was killed");
     }
 
