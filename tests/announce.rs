@@ -11,15 +11,12 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 use testkit::{
     net::{Host, Segment},
-    process::Running,
+    process::{Running, kill_with_worker},
+    wait,
 };
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 fn landfall() -> Command {
     Command::new(std::env::var("LANDFALL_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_landfall").to_owned()))
@@ -38,14 +35,8 @@ fn start(host: &Host, mut command: Command, log: &Path) -> Running {
 }
 
 fn await_some<T>(what: &str, log: &Path, look: impl Fn() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < LIMIT, "no {what}: {}", fs::read_to_string(log).unwrap_or_default());
-        thread::sleep(Duration::from_millis(100));
-    }
+    let missing = || panic!("no {what}: {}", fs::read_to_string(log).unwrap_or_default());
+    wait::found(look).unwrap_or_else(missing)
 }
 
 fn plan(directory: &Path) {
@@ -165,14 +156,14 @@ fn only_what_is_signed_is_believed(play: &Play) {
     };
     let key = world.at("key");
     let signed = ["--url", "http://192.0.2.1:8090", "--rendezvous-key", key.to_str().unwrap()];
-    let silent = world.serve(&signed);
+    let mut silent = world.serve(&signed);
     let attacker = Attacker::begin(&world.attacking, ATTACKER, play);
     let public = world.planned()["rendezvous_key"].as_str().unwrap().to_owned();
     let _agent = world.agent(&format!("rendezvous = 'mdns'\nrendezvous_key = '{public}'\n"));
     await_some("second question", &world.at("agent.log"), || (attacker.requests().len() > 1).then_some(()));
     attacker.assert_got_nothing();
     // Only now the service says where it is; the attacker goes on.
-    drop(silent);
+    kill_with_worker(&mut silent.0);
     let _service = world.serve(&[&signed[..], &["--announce"]].concat());
     world.await_host(&["--url", "http://192.0.2.1:8090"]);
     attacker.assert_got_nothing();
@@ -202,7 +193,7 @@ fn a_token_goes_to_the_service_alone(proof: impl FnOnce(&World) -> String) {
     let key = world.at("key");
     let secured = ["--tls", "self-signed", "--auth", "local", "--auth-key", key.to_str().unwrap()];
     let secured = [&secured[..], &["--url", "https://192.0.2.1:8090"]].concat();
-    let silent = world.serve(&secured);
+    let mut silent = world.serve(&secured);
     let attacker = Attacker::begin(&world.attacking, ATTACKER, &Play::Lie(world.infra_env.clone()));
     let token = world.token(&["--kind", "agent", "--infra-env", &world.infra_env, "--expires", "never"]);
     let _agent = world.agent(&format!("rendezvous = 'mdns'\ntoken = '{token}'\n{}", proof(&world)));
@@ -210,7 +201,7 @@ fn a_token_goes_to_the_service_alone(proof: impl FnOnce(&World) -> String) {
         (world.agent_log().contains("http://192.0.2.66:8090") || !attacker.requests().is_empty()).then_some(())
     });
     attacker.assert_got_nothing();
-    drop(silent);
+    kill_with_worker(&mut silent.0);
     let _service = world.serve(&[&secured[..], &["--announce"]].concat());
     fs::write(world.at("user.token"), world.token(&["--kind", "user"])).unwrap();
     let (authority, user) = (world.at("state/tls-ca.pem"), world.at("user.token"));

@@ -9,9 +9,8 @@ use serde_json::Value;
 use std::{
     fs,
     process::{Command, Output, Stdio},
-    thread::sleep,
-    time::Duration,
 };
+use testkit::wait::comes;
 
 /// One CPU and little memory, whatever the machine has.
 const SMALL: [&str; 6] = ["burnin", "--only", "cpu,memory", "--memory", "64MiB", "--json"];
@@ -31,14 +30,14 @@ fn a_signal_ends_it_and_what_was_found_is_printed() {
     let child = landfall(&[&SMALL[..], &["--for", "1h"]].concat()).spawn().unwrap();
     let id = child.id();
     let adjusted = || fs::read_to_string(format!("/proc/{id}/oom_score_adj")).is_ok_and(|text| text.trim() == "1000");
-    for _ in 0..1000 {
-        if adjusted() {
-            break;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    assert!(adjusted(), "it is not the first to be killed");
-    sleep(Duration::from_secs(1));
+    assert!(comes(adjusted), "it is not the first to be killed");
+    // It works once it has used a second of processors: in clock ticks, of which there are a hundred in a second (proc_pid_stat(5)).
+    let ticks = || -> Option<u64> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
+        fields.map(|field| field.parse::<u64>().ok()).sum()
+    };
+    assert!(comes(|| ticks() > Some(100)), "it does not work");
     kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     let found = json(&output);

@@ -11,10 +11,10 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     process::{Child, Command, Output, Stdio},
     thread,
-    time::Duration,
 };
 use testkit::disk::{Image, LoopDisk, MIB, skipped};
 use testkit::http::{Server, ok};
+use testkit::wait;
 
 fn step(kind: &str, args: &[&str]) -> Command {
     // Another C library makes other system calls: the program that hosts run is the one to hold.
@@ -30,10 +30,9 @@ fn finish(mut child: Child, request: &Value) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Whether the process has a filter of system calls within seconds.
+/// Waits until the process has a filter of system calls.
 fn gets_a_filter(child: &Child) -> bool {
-    (0..500).any(|_| {
-        thread::sleep(Duration::from_millis(10));
+    wait::comes(|| {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         status.lines().any(|line| line == "Seccomp:\t2")
     })
@@ -81,8 +80,8 @@ fn a_confined_inventory_finds_the_same() {
         found
     };
     // Other tests make and remove disks and interfaces meanwhile.
-    let tries = (0..20).map(|_| (inventory(false), inventory(true), inventory(false)));
-    let (before, confined, _) = tries.into_iter().find(|(before, _, after)| before == after).unwrap();
+    let undisturbed = || Some((inventory(false), inventory(true), inventory(false))).filter(|found| found.0 == found.2);
+    let (before, confined, _) = wait::found(undisturbed).unwrap();
     assert!(before["cpu"]["count"].as_u64() > Some(0), "{before}");
     assert_eq!(confined, before);
 }
@@ -119,8 +118,8 @@ fn a_confined_report_has_the_same_facts() {
         found
     };
     // Other tests make and remove disks and interfaces meanwhile.
-    let tries = (0..10).map(|_| (report(false), report(true), report(false)));
-    let (before, confined, _) = tries.into_iter().find(|(before, _, after)| before == after).unwrap();
+    let undisturbed = || Some((report(false), report(true), report(false))).filter(|found| found.0 == found.2);
+    let (before, confined, _) = wait::found(undisturbed).unwrap();
     let missing: Vec<_> = before.difference(&confined).collect();
     assert!(before.len() > 50 && missing.is_empty(), "missing: {missing:?}");
 }
@@ -140,7 +139,9 @@ fn a_confined_capture_is_one() {
     assert!(inventory["cpu"]["count"].as_u64() > Some(0), "{inventory}");
 }
 
-/// What a burn-in found; one on a busy machine may not have tested all of it.
+/// For how long a burn-in works: longer and longer, since on a busy machine it may not have tested all of it by then.
+const TIMES: [&str; 4] = ["1s", "5s", "30s", "120s"];
+
 fn burnt_in(command: &mut Command) -> Value {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -150,11 +151,13 @@ fn burnt_in(command: &mut Command) -> Value {
 
 #[test]
 fn a_confined_burn_in_tests_the_machine() {
-    let small = ["burnin", "--json", "--only=cpu,memory", "--memory=67108864", "--for", "1s"];
-    let found = burnt_in(&mut certify("burnin", &small));
-    let parts = found["parts"].as_array().unwrap();
-    assert!(!parts.is_empty() && parts.iter().all(|part| part["state"] == "done"), "{found:#}");
-    assert_eq!(found["not_tested"], json!([]), "{found:#}");
+    let small = ["burnin", "--json", "--only=cpu,memory", "--memory=67108864", "--for"];
+    let is_whole = |found: &Value| {
+        let parts = found["parts"].as_array().unwrap();
+        !parts.is_empty() && parts.iter().all(|part| part["state"] == "done") && found["not_tested"] == json!([])
+    };
+    let mut tries = TIMES.iter().map(|time| burnt_in(&mut certify("burnin", &[&small[..], &[time]].concat())));
+    assert!(tries.any(|found| is_whole(&found)), "not tested whole, as said above");
 }
 
 #[test]
@@ -163,36 +166,44 @@ fn a_confined_burn_in_writes_the_disks_of_its_request_and_no_other() {
         return;
     }
     let [asked, other] = [(); 2].map(|()| LoopDisk::new(32 * MIB, 512, false));
-    let burnin = |disk: &LoopDisk| {
+    let burnin = |disk: &LoopDisk, time: &str| {
         let destroy = format!("--destroy={}", disk.path().display());
-        let mut command = certify("burnin", &["burnin", "--json", "--only=disk", "--for", "1s", &destroy, "--yes"]);
+        let mut command = certify("burnin", &["burnin", "--json", "--only=disk", "--for", time, &destroy, "--yes"]);
         command.env("LANDFALL_STEP_TARGETS", asked.path());
         burnt_in(&mut command)
     };
-    let found = burnin(&asked);
-    assert_eq!(found["parts"][0]["state"], "done", "{found:#}");
-    assert!(found["parts"][0]["measurements"]["write_bytes"].as_f64() > Some(0.0), "{found:#}");
-    let found = burnin(&other);
+    let is_written = |found: &Value| {
+        let part = &found["parts"][0];
+        part["state"] == "done" && part["measurements"]["write_bytes"].as_f64() > Some(0.0)
+    };
+    assert!(TIMES.iter().any(|time| is_written(&burnin(&asked, time))), "not written, as said above");
+    let found = burnin(&other, "1s");
     let error = found["parts"][0]["error"].as_str().unwrap();
     assert!(error.contains("ermission denied"), "{found:#}");
     assert_eq!(other.read(0, 512), [0; 512]);
     // A disk that something uses is refused, whatever the request says.
     let holder = fs::File::options().write(true).custom_flags(nix::libc::O_EXCL).open(asked.path()).unwrap();
-    let found = burnin(&asked);
+    let found = burnin(&asked, "1s");
     assert!(found["parts"][0]["error"].is_string(), "{found:#}");
     drop(holder);
 }
 
 #[test]
 fn confined_ends_of_a_link_test_it() {
+    // A step gets one port, which others on this machine may have.
+    if nix::unistd::geteuid().is_root() {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+        run("ip", &["link", "set", "lo", "up"]);
+    }
     // As on all addresses, where those of IPv4 have this form.
-    let listen = ["burnin", "serve-net", "--listen", "[::ffff:127.0.0.7]:7117", "--for", "60s"];
+    let listen = ["burnin", "serve-net", "--listen", "[::ffff:127.0.0.7]:7117", "--for", "600s"];
     let mut server = certify("network-serve", &listen).spawn().unwrap();
     assert!(gets_a_filter(&server));
     let test = ["burnin", "--json", "--only", "net", "--peer", "127.0.0.7", "--for", "2s"];
     // It listens some time after it is confined.
-    let mut tries = (0..50).map(|_| burnt_in(&mut certify("network-test", &test)));
-    let found = tries.find(|found| found["parts"][0]["state"] == "done").unwrap();
+    let tested =
+        || Some(burnt_in(&mut certify("network-test", &test))).filter(|found| found["parts"][0]["state"] == "done");
+    let found = wait::found(tested).unwrap();
     assert!(found["parts"][0]["measurements"]["tcp_sent_bytes"].as_f64() > Some(0.0), "{found:#}");
     let elsewhere = ["burnin", "--json", "--only", "net", "--peer", "127.0.0.7:7118", "--for", "1s"];
     let found = burnt_in(&mut certify("network-test", &elsewhere));
@@ -222,15 +233,15 @@ fn the_disk_of_the_request_is_measured_and_no_other() {
         return;
     }
     let [asked, other] = [(); 2].map(|()| LoopDisk::new(32 * MIB, 512, false));
-    let speed = |disk: &LoopDisk| {
+    let speed = |disk: &LoopDisk, timeout: &str| {
         let mut command = step("installation-disk-speed-check", &["disk", "speed", "--request", "-", "--json"]);
-        // Too short for all of it, but it writes.
-        command.args(["--timeout", "0.2"]).env("LANDFALL_STEP_TARGETS", asked.path());
+        command.args(["--timeout", timeout]).env("LANDFALL_STEP_TARGETS", asked.path());
         finish(command.spawn().unwrap(), &json!({"path": disk.path()}))
     };
-    let output = speed(&asked);
+    // Too short for all of it, but it writes.
+    let output = speed(&asked, "0.2");
     assert_eq!(output.status.code(), Some(124), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = speed(&other);
+    let output = speed(&other, "480");
     let said = String::from_utf8_lossy(&output.stderr);
     println!("{said}");
     assert!(output.status.code() == Some(255) && said.contains("Permission denied"), "{said}");

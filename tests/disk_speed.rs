@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
     process::{Child, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
-use testkit::disk::{LoopDisk, MIB, skipped};
+use testkit::{
+    disk::{LoopDisk, MIB, skipped},
+    wait::comes,
+};
 
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_landfall"));
@@ -102,11 +103,7 @@ fn signals_in_the_middle_put_everything_back() {
         let disk = disk();
         // So long that it can't come to its end.
         let mut child = start(&["--size", "31m", "--block", "512", &disk.path().display().to_string()]);
-        let started = Instant::now();
-        while is_whole(&disk) {
-            assert!(started.elapsed() < Duration::from_secs(30), "nothing is written");
-            thread::sleep(Duration::from_millis(50));
-        }
+        assert!(comes(|| !is_whole(&disk)), "nothing is written");
         let pid = Pid::from_raw(child.id().try_into().unwrap());
         for signal in signals {
             let _ = kill(pid, *signal);

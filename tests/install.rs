@@ -8,8 +8,6 @@ use std::{
     os::unix::{fs::symlink, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use testkit::disk::{ENTRY, Image, LoopDisk, MIB, skipped};
@@ -129,12 +127,9 @@ fn a_signal_in_the_middle_leaves_no_table() {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(&image.data[..image.data.len() / 2]).unwrap();
-        let until = Instant::now() + Duration::from_secs(60);
         // The old table and then its backup go before anything is written.
-        while disk.read(512, 8) == b"EFI PART" || disk.read(disk.size() - 512, 8) == b"EFI PART" {
-            assert!(Instant::now() < until, "nothing is written");
-            thread::sleep(Duration::from_millis(20));
-        }
+        let has_tables = || disk.read(512, 8) == b"EFI PART" || disk.read(disk.size() - 512, 8) == b"EFI PART";
+        assert!(testkit::wait::comes(|| !has_tables()), "nothing is written");
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
         nix::sys::signal::kill(pid, signal).unwrap();
         let mut said = String::new();

@@ -63,7 +63,8 @@ fn each_message_says_what_to_do() {
     let open = Service::start(here, "--state-dir open");
     let closed = Service::start(here, "--state-dir closed --auth local");
     let secure = Service::start(here, "--state-dir secure --tls self-signed");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = testkit::port::Held::default();
+    let free = nowhere.address();
     let [open, closed, secure] = [&open.1, &closed.1, &secure.1].map(String::as_str);
     let taken = open.strip_prefix("http://").unwrap();
     assert!(

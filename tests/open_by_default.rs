@@ -44,8 +44,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        testkit::process::kill_with_worker(&mut self.process);
     }
 }
 

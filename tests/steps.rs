@@ -50,7 +50,7 @@ fn steps(service: &str) -> Option<Vec<(&'static str, String)>> {
     steps.push(("dhcp-lease-allocate", dhcp.to_string()));
     steps.push(("api-vip-connectivity-check", json!({"url": format!("{service}/worker")}).to_string()));
     steps.push(("tang-connectivity-check", json!({"tang_servers": tang}).to_string()));
-    let images = json!({"images": [format!("{authority}/ns/one:1")], "timeout": 5});
+    let images = json!({"images": [format!("{authority}/ns/one:1")], "timeout": 300});
     steps.push(("container-image-availability", images.to_string()));
     Some(steps)
 }

@@ -10,9 +10,8 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
 };
+use testkit::wait;
 
 /// A service; both of its processes end with it.
 struct Running {
@@ -36,7 +35,7 @@ impl Running {
 
     /// The process that works, once there is one.
     fn worker(&self) -> Pid {
-        let worker = wait_for(|| testkit::process::worker(self.supervisor.id()));
+        let worker = wait::found(|| testkit::process::worker(self.supervisor.id())).expect("it is started again");
         Pid::from_raw(worker.try_into().unwrap())
     }
 
@@ -56,15 +55,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.supervisor.kill();
         let _ = self.supervisor.wait();
-    }
-}
-
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -98,5 +88,5 @@ fn a_crashed_service_goes_on_with_what_it_had_answered() {
     drop(running);
     let next = Running::start(&state, "127.0.0.1:0");
     assert!(next.clusters().contains("rack"));
-    wait_for(|| is_gone(worker).then_some(()));
+    assert!(wait::comes(|| is_gone(worker)));
 }

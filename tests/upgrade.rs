@@ -107,7 +107,7 @@ fn the_program_in_an_image_of_ours_is_staged_and_nothing_else() {
         fs::write(&request, json!({"agent_image": reference, "new": 1}).to_string()).unwrap();
         let mut command = Command::new(OURS);
         command
-            .args(["netcheck", "upgrade", "--json", "--timeout-s", "30", "--request"])
+            .args(["netcheck", "upgrade", "--json", "--timeout-s", "300", "--request"])
             .arg(&request)
             .arg("--stage")
             .arg(&staged);

@@ -194,7 +194,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let text = vec![b'x'; 2 << 20];
         let reader = thread::spawn(move || io::copy(&mut { theirs }, &mut io::sink()).unwrap());
-        write_port(ours, &text, PATIENCE).unwrap();
+        write_port(ours, &text, testkit::wait::LIMIT).unwrap();
         assert_eq!(reader.join().unwrap(), 2 << 20);
         let (ours, _theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

@@ -291,12 +291,8 @@ fn the_same_result_is_sent_once_until_a_poll_fails() {
     let ran = || fs::read_to_string(&runs).unwrap_or_default().len();
     with_agent(&settings(&service.url, &dir, &script), || {
         service.wait_for("the failing poll", |r| count(r, "poll") > 31);
-        let end = std::time::Instant::now() + PATIENCE;
         service.wait_for("the result again", |r| count(r, "reply") > 1);
-        while ran() < 4 {
-            assert!(std::time::Instant::now() < end, "the step runs only {} times", ran());
-            thread::sleep(Duration::from_millis(5));
-        }
+        assert!(testkit::wait::comes(|| ran() >= 4), "the step runs only {} times", ran());
     });
     let requests = service.requests();
     // The step ran more often than it was replied to: the first time, and the first time after the failed poll.
@@ -467,11 +463,7 @@ fn a_second_installation_is_neither_started_nor_answered() {
     );
     with_agent(&settings(&service.url, &dir, &script), || {
         let polls = |n: usize| service.wait_for("polls", |r| count(r, "poll") > n);
-        let end = std::time::Instant::now() + PATIENCE;
-        while !runs.exists() {
-            assert!(std::time::Instant::now() < end, "the step never started");
-            thread::sleep(Duration::from_millis(5));
-        }
+        assert!(testkit::wait::comes(|| runs.exists()), "the step never started");
         let requests = polls(count(&service.requests(), "poll") + 5);
         assert_eq!(count(&requests, "reply"), 0);
         assert_eq!(fs::read_to_string(&runs).unwrap(), "install --request -\n");

@@ -17,8 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 use testkit::process::{Running, own_test};
 
@@ -93,11 +92,7 @@ fn ten_thousand_polls_leave_nothing_behind() {
     let agent =
         Agent(Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()));
     let reach = |count: u64| {
-        let end = Instant::now() + Duration::from_secs(120);
-        while polls.load(Relaxed) < count {
-            assert!(Instant::now() < end, "only {} polls", polls.load(Relaxed));
-            sleep(Duration::from_millis(5));
-        }
+        assert!(testkit::wait::comes(|| polls.load(Relaxed) >= count), "only {} polls", polls.load(Relaxed));
     };
     reach(WARM_UP);
     let before = ["RssAnon", "VmData", "Threads", "FDSize"].map(|name| (name, agent.status(name)));

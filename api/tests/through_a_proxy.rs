@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 use api::{http, proxy::ProxyVariables};
-use std::time::Duration;
 use testkit::http::{Request, Server};
 
 /// Answers requests in absolute form itself, and refuses to CONNECT.
@@ -23,7 +22,7 @@ impl FakeProxy {
     fn agent(&self, more: &[(&str, &str)]) -> ureq::Agent {
         let url = format!("http://user:secret@{}", self.0.address);
         let variables = [&[("HTTP_PROXY", url.as_str()), ("HTTPS_PROXY", url.as_str())], more].concat();
-        let configuration = http::configuration(&[], true).unwrap().timeout_global(Some(Duration::from_secs(20)));
+        let configuration = http::configuration(&[], true).unwrap().timeout_global(Some(testkit::wait::LIMIT));
         http::build(configuration, ProxyVariables::from_pairs(&variables))
     }
 

@@ -300,7 +300,7 @@ mod tests {
                 let run = Run::default();
                 thread::scope(|scope| {
                     scope.spawn(|| {
-                        thread::sleep(Duration::from_millis(300));
+                        thread::sleep(Duration::from_secs(3));
                         run.end();
                     });
                     link.step(&run).unwrap();
@@ -355,7 +355,7 @@ mod tests {
                 let run = Run::default();
                 thread::scope(|scope| {
                     scope.spawn(|| {
-                        thread::sleep(Duration::from_millis(700));
+                        thread::sleep(Duration::from_secs(3));
                         run.end();
                     });
                     link.step(&run).unwrap();
@@ -393,9 +393,8 @@ mod tests {
 
     #[test]
     fn where_nothing_serves_nothing_is_tested() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut link = Link::new(listener.local_addr().unwrap(), 1);
-        drop(listener);
+        let nowhere = testkit::port::Held::default();
+        let mut link = Link::new(nowhere.address(), 1);
         assert!(link.start(&Run::default()).unwrap_err().to_string().starts_with("nothing serves at 127.0.0.1:"));
     }
 

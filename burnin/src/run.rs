@@ -285,7 +285,8 @@ mod tests {
         run(vec![group(deeds), group(&[Deed::Work])], planned, 0, &run_, &mut Watch::new(root), &mut |_| ())
     }
 
-    const SHORT: Duration = Duration::from_millis(300);
+    /// The loads have less to say than others on a busy machine, and do two steps in it all the same.
+    const SHORT: Duration = Duration::from_secs(5);
 
     #[test]
     fn all_that_works_to_the_end_passes() {

@@ -34,10 +34,8 @@ fn partition_without_a_node_is_mounted_through_a_loop_device() {
         let name = device.path.file_name().unwrap().to_owned();
         drop(device);
         let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
-        let freed = (0..100).any(|_| {
-            thread::sleep(Duration::from_millis(20));
-            !fs::read_to_string(&backing).is_ok_and(|text| text.trim() == disk.path().to_string_lossy())
-        });
+        let is_bound = || fs::read_to_string(&backing).is_ok_and(|text| text.trim() == disk.path().to_string_lossy());
+        let freed = testkit::wait::comes(|| !is_bound());
         assert!(freed, "the loop device stays bound");
         opened.file().sync_all().unwrap();
         assert_eq!(image.debugfs(&disk, "cat /written"), "inside");

@@ -341,10 +341,11 @@ fn server_that_dies_for_good_clears_the_table() {
     let disk = LoopDisk::new(64 * MIB, 512, true);
     disk.put_old_tables(512);
     let data = image.data.clone();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let port = testkit::port::Held::default();
+    let address = port.address();
+    let listener = TcpListener::bind(address).unwrap();
     let server = thread::spawn(move || serve_once(&listener, &data, 16 << 20));
-    let options = InstallOptions { stall_timeout: Duration::from_secs(1), ..from_server(&disk, address) };
+    let options = InstallOptions { stall_timeout: Duration::from_secs(10), ..from_server(&disk, address) };
     let (error, cause) = fail(&options);
     server.join().unwrap();
     assert!(

@@ -98,8 +98,9 @@ fn server_that_dies_at_half_and_returns_is_resumed() {
     disk.put_old_tables(512);
     let data = fs::read(image.packed(Some("zstd"))).unwrap();
     let half = data.len() / 2;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let port = testkit::port::Held::default();
+    let address = port.address();
+    let listener = TcpListener::bind(address).unwrap();
     let server = thread::spawn(move || {
         serve_once(&listener, &data, half);
         drop(listener);

@@ -107,8 +107,8 @@ fn image_is_looked_at_before_anything_is_done_with_it() {
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
     assert_eq!(refusals(Source::File(pipe)), (none.clone(), none.clone()));
     // A server may be there later.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (refused, warned) = refusals(Source::Url(format!("http://{address}/image")));
+    let nowhere = testkit::port::Held::default();
+    let (refused, warned) = refusals(Source::Url(format!("http://{}/image", nowhere.address())));
     assert_eq!(refused, none);
     assert!(warned[0].starts_with("the image cannot be checked now: http://127.0.0.1:"), "{warned:?}");
     // What is kept must not lie where the image goes.

@@ -1,5 +1,5 @@
 use super::*;
-use std::{net::TcpListener, thread};
+use std::thread;
 use testkit::{
     http::{Server, ok, reply},
     tls,
@@ -80,8 +80,8 @@ fn size_is_bounded() {
 #[test]
 fn cancelling_ends_the_wait() {
     let cancel = Cancel::default();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let url = format!("http://{address}/x");
+    let nowhere = testkit::port::Held::default();
+    let url = format!("http://{}/x", nowhere.address());
     let stop = cancel.clone();
     let stopper = thread::spawn(move || {
         thread::sleep(Duration::from_millis(300));

@@ -145,7 +145,6 @@ fn tail(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     fn shell(script: &str, cancel: &Cancel) -> Result<String, ProgramError> {
         run(Program::Shell, &["-c".as_ref(), script.as_ref()], &[("SAID".into(), "so".into())], cancel)
@@ -182,10 +181,9 @@ mod tests {
         let thread = std::thread::spawn({
             let file = file.clone();
             move || {
-                while !file.exists() {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
+                let has_begun = testkit::wait::comes(|| file.exists());
                 clone.cancel();
+                assert!(has_begun);
             }
         });
         let script = format!("sleep 600 & echo $! >{0}.draft; mv {0}.draft {0}; wait", file.display());
@@ -193,10 +191,6 @@ mod tests {
         thread.join().unwrap();
         let pid: i32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
         let gone = || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
-        let end = Instant::now() + Duration::from_secs(10);
-        while !gone() {
-            assert!(Instant::now() < end, "{pid} still runs");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert!(testkit::wait::comes(gone), "{pid} still runs");
     }
 }

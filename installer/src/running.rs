@@ -174,11 +174,7 @@ mod tests {
         command.arg("-n").arg(path).args(["/bin/sh", "-c", script]).process_group(0);
         let child = command.spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let end = Instant::now() + Duration::from_secs(30);
-        while !path.with_extension("ready").exists() {
-            assert!(Instant::now() < end);
-            thread::sleep(LOOK);
-        }
+        assert!(testkit::wait::comes(|| path.with_extension("ready").exists()));
         fs::write(path, format!("{pid} {}\n", start_time(pid).unwrap())).unwrap();
         child
     }
@@ -194,7 +190,7 @@ mod tests {
         let ready = path.with_extension("ready").display().to_string();
         let mut gentle = holder(&path, &format!("touch {ready}; sleep 1000"));
         let pid = i32::try_from(gentle.id()).unwrap();
-        assert_eq!(stop(&path, Duration::from_secs(30)).unwrap(), Stopped::Ended { pid });
+        assert_eq!(stop(&path, testkit::wait::LIMIT).unwrap(), Stopped::Ended { pid });
         gentle.wait().unwrap();
 
         fs::remove_file(&ready).unwrap();

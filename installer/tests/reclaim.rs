@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use testkit::http::Server;
 
 const ENTRY: &str = "boot/loader/entries/00-assisted-discovery.conf";
-const PACE: Pace = Pace { retry: Duration::from_millis(1), attempt: Duration::from_secs(10) };
+const PACE: Pace = Pace { retry: Duration::from_millis(1), attempt: testkit::wait::LIMIT };
 
 /// Gives each path its own bytes.
 fn plain() -> Server {

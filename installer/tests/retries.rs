@@ -113,9 +113,8 @@ fn a_service_that_is_away_is_waited_for_half_an_hour() {
     let cancel = Cancel::in_simulated_time();
     let service = FakeService::start(friendly);
     let mut document = document(&service);
-    // Nobody listens there: bound, and let go of.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    document.service.url = format!("http://{free}");
+    let nowhere = testkit::port::Held::default();
+    document.service.url = format!("http://{}", nowhere.address());
     let host = FakeHost::new(|_, _, _| Ok(()));
     let error = run(&document, &host, &cancel, Pace { flush: PATIENCE, ..Pace::default() }, &mut |_| ()).unwrap_err();
     assert!(matches!(error, FlowError::Ignition { .. }), "{error}");

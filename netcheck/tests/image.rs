@@ -71,7 +71,7 @@ impl Lab {
 
     /// The only place that was tried, and why it would not do.
     fn failure(&self, options: &ImageOptions, image: &str) -> FetchError {
-        let mut findings = self.check(options, 60, &[image.to_owned()]);
+        let mut findings = self.check(options, 600, &[image.to_owned()]);
         match findings.images.remove(0).outcome {
             Err(ImageError::Nowhere(mut attempts)) if attempts.len() == 1 => attempts.remove(0).error,
             other => panic!("{other:?}"),
@@ -106,12 +106,12 @@ fn images_of_a_real_registry() {
     let options = lab.options(REAL);
     let name = |path: &str| format!("{REAL}/{path}");
     let images = [name("ns/multi:4.22.9"), name(&format!("ns/multi:gone@{index}")), name("ns/second")];
-    let findings = lab.check(&options, 60, &images);
+    let findings = lab.check(&options, 600, &images);
     let sizes: Vec<_> = findings.images.iter().map(|finding| fetched(finding).0).collect();
     assert_eq!(sizes, [ours.size_bytes(), 0, 200_000], "what was fetched is not fetched again");
     let report = findings.report();
     let first = &report.images[0];
-    assert!(first.time > 0.0 && first.time < 60.0, "{first:?}");
+    assert!(first.time > 0.0 && first.time < 600.0, "{first:?}");
     assert!((first.download_rate * 1e6 * first.time - ours.size_bytes() as f64).abs() < 1.0, "{first:?}");
     let mut document = serde_json::to_value(&report).unwrap();
     for (image, number) in [(0, "time"), (0, "download_rate"), (2, "time"), (2, "download_rate")] {
@@ -126,7 +126,7 @@ fn images_of_a_real_registry() {
 
     // Alone, another architecture.
     let options = ImageOptions { architecture: "arm64".into(), ..options };
-    let findings = lab.check(&options, 60, &images[..1]);
+    let findings = lab.check(&options, 600, &images[..1]);
     assert_eq!(fetched(&findings.images[0]).0, theirs.size_bytes());
     let options = ImageOptions { architecture: "s390x".into(), ..options };
     assert!(matches!(lab.failure(&options, &images[0]), FetchError::Architecture { .. }));
@@ -193,7 +193,7 @@ fn mirrors_stand_in_and_are_stood_in_for() {
 
     let options = with(format!("[[registry]]\nlocation = '{down}'\n[[registry.mirror]]\nlocation = '{REAL}'"));
     let image = [format!("{down}/ns/one:1")];
-    let findings = lab.check(&options, 60, &image);
+    let findings = lab.check(&options, 600, &image);
     let Ok(Availability::Fetched { endpoint, attempts, .. }) = &findings.images[0].outcome else {
         panic!("{findings:?}")
     };
@@ -264,7 +264,7 @@ fn tokens_are_for_registries_and_passwords_for_token_servers() {
     let clear = FakeRegistry::start(&lab.server, 5004, None, |_| Answer::ok(r#"{"token": "t0ken"}"#));
 
     let options = lab.options(&format!("{host}:5001"));
-    let findings = lab.check(&options, 60, &[format!("{host}:5001/a/b:1")]);
+    let findings = lab.check(&options, 600, &[format!("{host}:5001/a/b:1")]);
     assert_eq!(fetched(&findings.images[0]).0, image.size_bytes());
     let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", registry::USER, registry::PASSWORD)));
     let seen = tokens.seen();
@@ -327,7 +327,7 @@ fn a_registry_in_the_clear_may_have_a_token_server_in_the_clear() {
     let tokens = FakeRegistry::start(&lab.server, 5002, None, |_| Answer::ok(r#"{"token": "t0ken"}"#));
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
     let options = ImageOptions { registries, ..lab.options("192.168.126.2:5001") };
-    fetched(&lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]).images[0]);
+    fetched(&lab.check(&options, 600, &["192.168.126.2:5001/a:1".into()]).images[0]);
     assert_eq!(tokens.seen()[0].path, "/t?scope=repository%3Aa%3Apull");
     let error = lab.failure(&options, "192.168.126.2:5001/away/a:1");
     assert!(matches!(error, FetchError::Realm { .. }), "{error:?}");
@@ -370,7 +370,7 @@ fn parts_that_are_not_what_they_should_be() {
         matches!(&error, FetchError::Damaged { subject: Subject::Manifest(selector), .. } if *selector == other.to_string()),
         "{error}"
     );
-    fetched(&lab.check(&options, 60, &["192.168.126.2:5001/good:1".into()]).images[0]);
+    fetched(&lab.check(&options, 600, &["192.168.126.2:5001/good:1".into()]).images[0]);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn what_breaks_once_is_tried_again() {
     });
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
     let options = ImageOptions { registries, ..lab.options("none") };
-    let findings = lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]);
+    let findings = lab.check(&options, 600, &["192.168.126.2:5001/a:1".into()]);
     let (size_bytes, attempts) = fetched(&findings.images[0]);
     assert_eq!((size_bytes, attempts.len()), (image.size_bytes(), 0));
     let blobs = registry.seen().iter().filter(|request| request.path.contains("/blobs/")).count();
@@ -425,10 +425,10 @@ fn a_slow_registry_has_a_low_rate() {
     });
     let registries = registries("[[registry]]\nlocation = '192.168.126.2:5001'\ninsecure = true");
     let options = ImageOptions { registries, ..lab.options("none") };
-    let findings = lab.check(&options, 60, &["192.168.126.2:5001/a:1".into()]);
+    let findings = lab.check(&options, 600, &["192.168.126.2:5001/a:1".into()]);
     // Four pauses for 400 KB.
     let entry = &findings.report().images[0];
-    assert!(entry.download_rate > 0.001 && entry.download_rate <= 4.0, "{entry:?}");
+    assert!(entry.download_rate > 0.0 && entry.download_rate <= 4.0, "{entry:?}");
     assert!(entry.time >= 0.1, "{entry:?}");
 }
 
@@ -481,7 +481,7 @@ fn an_unavailable_image_ends_the_command_with_2() {
     let auth = path("auth.json", "{}");
     let run = |images: &[&str]| {
         let images: Vec<_> = images.iter().map(|name| format!("192.168.126.2:5001/{name}")).collect();
-        let request = path("request.json", &json!({"images": images, "timeout": 60}).to_string());
+        let request = path("request.json", &json!({"images": images, "timeout": 600}).to_string());
         let arguments = [
             "netcheck",
             "image",

@@ -101,8 +101,8 @@ fn what_a_neighbour_says_is_heard_as_lldpd_hears_it() {
         || -> Value { serde_json::from_str(&listener.control("-f json0 show neighbors details")).unwrap() };
     await_true("the other lldpd has heard it all", || neighbours().to_string().contains("storage"));
 
-    let found = hear(&client, &options(30, &["ens3"]));
-    assert!(found.listened_ms < 30_000, "all was heard, so there was nothing to wait for");
+    let found = hear(&client, &options(300, &["ens3"]));
+    assert!(found.listened_ms < 300_000, "all was heard, so there was nothing to wait for");
     let mut document = serde_json::to_value(&found).unwrap();
     document["listened_ms"] = json!(0);
     let expected = json!({
@@ -164,7 +164,7 @@ fn a_port_of_a_bridge_hears_its_own_neighbour() {
     client.namespace.ip("link set br0 up");
     let speaker = Lldpd::start(&packages, directory.path(), &switch, "-C ens3");
     speaker.control("configure lldp tx-interval 1");
-    let found = hear(&client, &options(30, &["ens3"]));
+    let found = hear(&client, &options(300, &["ens3"]));
     let heard: Vec<_> =
         found.ports.iter().flat_map(|port| &port.neighbours).map(|one| one.from_mac.to_string()).collect();
     assert_eq!(heard, [SWITCH]);

@@ -38,10 +38,11 @@ const C: &str = "52:54:00:aa:bb:03";
 const ID_B: &str = "b28954e9-3896-4eeb-953a-89d6a44b04ea";
 const ID_C: &str = "4e38f3db-7328-4883-b636-49f7e181dc3c";
 
-/// Probes leave from `ens3`; silence is believed sooner than in the field.
+/// Probes leave from `ens3`. Answers of a machine that is busy count too.
 fn options() -> MeshOptions {
     MeshOptions {
-        timeout: Duration::from_millis(1500),
+        timeout: Duration::from_secs(10),
+        deadline: Duration::from_secs(300),
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
         ..MeshOptions::default()
     }
@@ -67,7 +68,7 @@ fn exact(report: &ConnectivityReport) -> Value {
     let mut report = report.clone();
     for echo in report.remote_hosts.iter_mut().flat_map(|host| &mut host.l3_connectivity).flatten() {
         if echo.successful {
-            assert!(echo.average_rtt_ms > 0.0 && echo.average_rtt_ms < 1500.0, "{echo:?}");
+            assert!(echo.average_rtt_ms > 0.0, "{echo:?}");
             echo.average_rtt_ms = 1.0;
         }
     }
@@ -202,7 +203,8 @@ fn an_unknown_mac_is_reported_as_not_the_host() {
 fn a_silent_host_is_total_loss() {
     let Some(segment) = Segment::new() else { return };
     let a = segment.host("a", A, &["10.0.0.1/24", "fd00::1/64"]);
-    let found = check_one(&a, asked(ID_B, B, &["10.0.0.2", "fd00::2"]));
+    let soon = MeshOptions { timeout: Duration::from_millis(1500), ..options() };
+    let found = check_with(&a, &[asked(ID_B, B, &["10.0.0.2", "fd00::2"])], &soon).remote_hosts.remove(0);
     assert_eq!(found.l2_connectivity, None);
     assert_eq!(found.l3_connectivity, Some(vec![echo_lost("10.0.0.2"), echo_lost("fd00::2")]));
     assert_eq!(found.mtu_report, None);

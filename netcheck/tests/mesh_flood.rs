@@ -46,8 +46,8 @@ fn asked(id: &str, mac: &str, addresses: &[&str]) -> ConnectivityCheckHost {
 fn check_inside() {
     let hosts: Vec<ConnectivityCheckHost> = serde_json::from_reader(stdin()).unwrap();
     let options = MeshOptions {
-        timeout: Duration::from_millis(1500),
-        deadline: Duration::from_secs(20),
+        timeout: Duration::from_secs(10),
+        deadline: Duration::from_secs(300),
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
         ..MeshOptions::default()
     };

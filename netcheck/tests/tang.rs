@@ -114,7 +114,8 @@ impl Lab {
 
     /// The step's output and error.
     fn check(&self, servers: &[TangServer]) -> (Value, Option<String>) {
-        let options = TangOptions { timeout: Duration::from_secs(2), ..TangOptions::default() };
+        // One of them says nothing, and so long it is waited for.
+        let options = TangOptions { timeout: Duration::from_secs(20), connect_timeout: Duration::from_secs(20) };
         let findings = self.client.namespace.enter(|| tang::check(servers, &options).unwrap());
         (serde_json::to_value(tang::response(&findings)).unwrap(), tang::report(&findings))
     }

@@ -12,7 +12,7 @@ use std::{
 /// Overrides the choice: `kvm` or `tcg`.
 pub const ACCEL_ENV: &str = "LANDFALL_QEMU_ACCEL";
 /// Under KVM a kernel needs a second or two.
-const PROBE_LIMIT: Duration = Duration::from_secs(15);
+const PROBE_LIMIT: Duration = Duration::from_secs(60);
 /// A kernel's last words where it has no root file system.
 const PROBE_END: &[u8] = b"Unable to mount root fs";
 /// QEMU's message if the host's KVM can't run the guest's code.
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_probe_sees_a_guest_that_runs() {
-        assert!(kernel_runs(Accel::Tcg, Duration::from_secs(60)), "is {} installed?", Arch::X86_64.qemu);
+        assert!(kernel_runs(Accel::Tcg, testkit::wait::LIMIT), "is {} installed?", Arch::X86_64.qemu);
     }
 
     #[test]

@@ -93,11 +93,7 @@ mod tests {
         let grandchild: i32 = line.trim().parse().unwrap();
         assert!(alive(grandchild));
         drop(process);
-        let gone = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            !alive(grandchild)
-        });
-        assert!(gone, "process {grandchild} outlived its owner");
+        assert!(testkit::wait::comes(|| !alive(grandchild)), "process {grandchild} outlived its owner");
     }
 
     #[test]

@@ -23,15 +23,16 @@ use sha2::{Digest, Sha256};
 use simulator::{FaultProxy, Recorded};
 use std::{
     io,
-    net::{SocketAddrV4, TcpListener},
+    net::SocketAddrV4,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
+use testkit::port::Held;
 
 /// Between two looks at the hosts.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// After a node has joined, its console may still be on the way to `@@ node ready`.
-const FACTS_LIMIT: Duration = Duration::from_secs(120);
+const FACTS_LIMIT: Duration = Duration::from_secs(600);
 /// Requirements that test machines meet.
 const REQUIREMENTS: &str = r#"[{"version": "default",
     "master": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1}, "arbiter": {"cpu_cores": 1, "ram_mib": 512, "disk_size_gb": 1},
@@ -218,6 +219,7 @@ pub struct Rack {
     dir: tempfile::TempDir,
     started: Instant,
     observer: Observer,
+    _kubelet_port: Held,
 }
 
 impl Rack {
@@ -247,11 +249,11 @@ impl Rack {
             log: logs.join("service.log"),
         })?;
         let mut recorder = None;
-        let kubelet_port = free_port().map_err(RackError::Setup)?;
+        let kubelet_port = Held::default();
         if let Some(files) = &mut files {
             let recorder = recorder.insert(FaultProxy::http(&service.local_url()));
             let for_controller = recorder.url().replace("127.0.0.1", &uplink::HOST.to_string());
-            files.write(&service.url(), &for_controller, kubelet_port).map_err(RackError::ClusterFiles)?;
+            files.write(&service.url(), &for_controller, kubelet_port.port()).map_err(RackError::ClusterFiles)?;
         }
         let cluster = service.client().create_cluster(&cluster_params(&config))?;
         let infra_env = service.client().create_infra_env(&InfraEnvCreateParams {
@@ -265,7 +267,10 @@ impl Rack {
         service.fetch(&infra_env.download_url, &iso)?;
         let switch = Switch::start(1).map_err(RackError::Setup)?;
         let uplink = match files {
-            Some(_) => Uplink::start_leading(&switch, &logs, kubelet_port, SocketAddrV4::new(ADDRESS, KUBELET_PORT))?,
+            Some(_) => {
+                let kubelet = SocketAddrV4::new(ADDRESS, KUBELET_PORT);
+                Uplink::start_leading(&switch, &logs, kubelet_port.port(), kubelet)?
+            }
             None => Uplink::start(&switch, &logs)?,
         };
         let ports: Result<Vec<PortId>, io::Error> =
@@ -287,6 +292,7 @@ impl Rack {
             dir,
             started,
             observer,
+            _kubelet_port: kubelet_port,
         })
     }
 
@@ -545,11 +551,6 @@ impl Rack {
         }
         Ok(all)
     }
-}
-
-/// Another process may take it before it is used, which nothing here does.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn node_name(index: u8) -> String {

@@ -229,11 +229,11 @@ mod tests {
     #[test]
     fn markers_are_found_behind_escapes_and_kernel_messages() {
         let serial = serial(b"\x1b[2J\x1b[01;01H@@ grub\r\n[ 0.1] virtio@@ net-ok address=10.0.2.15\r\nplain\n@@ cut");
-        let (index, marker) = serial.wait(0, Duration::from_secs(10), |m| m.text.starts_with("net-ok")).unwrap();
+        let (index, marker) = serial.wait(0, testkit::wait::LIMIT, |m| m.text.starts_with("net-ok")).unwrap();
         assert_eq!((index, marker.value("address"), marker.value("addr")), (1, Some("10.0.2.15"), None));
-        assert_eq!(serial.wait(2, Duration::from_secs(10), |_| true).unwrap().1.text, "cut");
+        assert_eq!(serial.wait(2, testkit::wait::LIMIT, |_| true).unwrap().1.text, "cut");
         assert_eq!(serial.tail()[0], "@@ grub");
-        assert_eq!(serial.wait(0, Duration::from_secs(10), |m| m.text == "never"), None);
+        assert_eq!(serial.wait(0, testkit::wait::LIMIT, |m| m.text == "never"), None);
         assert_eq!(serial.fate(), Fate::Ended);
     }
 
@@ -250,7 +250,7 @@ mod tests {
             (b"x Kernel panic - not syncing: VFS\nmore\n", Fate::Panic("x Kernel panic - not syncing: VFS".into())),
         ] {
             let serial = serial(output);
-            assert_eq!(serial.wait(0, Duration::from_secs(10), |marker| marker.text == "never"), None);
+            assert_eq!(serial.wait(0, testkit::wait::LIMIT, |marker| marker.text == "never"), None);
             assert_eq!(serial.fate(), fate);
         }
     }

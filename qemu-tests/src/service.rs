@@ -13,7 +13,7 @@ use std::{
 
 /// What the service prints once it is ready.
 const LISTENING: &str = "listening on http://127.0.0.1:";
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(300);
 /// Checks that must not block: the names of a cluster, which no server on the switch resolves.
 const NAMES: &str =
     "api-domain-name-resolved-correctly,api-int-domain-name-resolved-correctly,apps-domain-name-resolved-correctly";
@@ -224,7 +224,7 @@ fn launch(binary: &Path, config: &ServiceConfig, port: u16) -> Result<(Process, 
     match wait_listening(&follow(output, log)) {
         Ok(port) => Ok((process, port)),
         Err(what) => {
-            let status = process.wait(Duration::from_secs(1)).ok().flatten();
+            let status = process.wait(Duration::from_secs(60)).ok().flatten();
             Err(failure(
                 &config.log,
                 status.map_or(what.to_owned(), |status| format!("ended before it listened ({status})")),

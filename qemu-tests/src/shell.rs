@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const LIMIT: Duration = testkit::wait::LIMIT;
 
     /// The answers to scripts of two lines (one and the end's), given whatever is asked.
     fn answering(answers: &'static [&'static str]) -> (tempfile::TempDir, Shell) {

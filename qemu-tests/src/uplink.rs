@@ -23,7 +23,7 @@ use std::{
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// The segment; machines get .15, .16, … in order of their first request.
 pub const SUBNET: &str = "10.0.2.0/24";
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(300);
 
 /// Why there is no uplink.
 #[derive(Debug, thiserror::Error)]

@@ -32,7 +32,7 @@ const STICK: &str = "STICK";
 const GONE: &str = "GONE";
 const GONE_BYTES_PER_SECOND: u64 = MIB;
 /// How long an installation may run when its disk is gone.
-const GONE_LIMIT: Duration = Duration::from_secs(30);
+const GONE_LIMIT: Duration = Duration::from_secs(300);
 const PLAIN: [&str; 9] = ["MD-A", "MD-B", "SPAN", "LUKS", "ZFS", "CEPH", "COREOS", "OTHER-BOOT", "MOUNTED"];
 
 fn run(program: &str, args: &[&str]) {

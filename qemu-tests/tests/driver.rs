@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Five times what a boot takes under TCG on a busy machine.
-const BOOT_LIMIT: Duration = Duration::from_secs(60);
+/// Fifty times what a boot takes under TCG on a busy machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
 
 #[test]
 fn a_machine_has_the_hardware_asked_for_and_reboots_and_ends() {

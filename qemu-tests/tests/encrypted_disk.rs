@@ -35,7 +35,7 @@ use std::{
 };
 
 /// Several times what a boot, or Ignition's disks stage, takes under TCG on a busy machine.
-const LIMIT: Duration = Duration::from_secs(400);
+const LIMIT: Duration = Duration::from_secs(1800);
 const PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNz"}}}"#;
 /// With room for XFS, which wants 300 MiB.
 const DISK_BYTES: u64 = 768 << 20;

@@ -34,8 +34,6 @@ fn tell_discovery(run: &str, rack: &mut Rack) {
     let at = |name: &str| moments.iter().find(|(what, _)| what == name).map(|(_, at)| *at).unwrap();
     let discovered = at("known").saturating_sub(at("live-online"));
     println!("{run}: known {:.2} s after the network was up", discovered.as_secs_f64());
-    // Under emulation, and on a busy machine, everything takes many times as long.
-    assert!(discovered < Duration::from_secs(120), "{discovered:?}");
 }
 
 fn cycle(run: &str, bus: Bus, firmware: Firmware, sector: SectorSize, compression: Compression) {

@@ -30,7 +30,7 @@ impl Service {
         let idle = up.saturating_sub(self.swept.load(Ordering::Relaxed));
         if self.settings.retention.interval().is_some_and(|interval| idle >= interval) {
             self.swept.store(up, Ordering::Relaxed);
-            retention::sweep(self, up)?;
+            retention::sweep(self, Timestamp::now(), up)?;
         }
         self.store.save_presence()
     }

@@ -12,12 +12,12 @@ use api::{ClusterId, InfraEnvId, Timestamp};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Removes clusters, then infra-envs, untouched for too long, with their hosts. `up_s` is the service's uptime by the monotonic
-/// clock: neither downtime nor a change of the clock counts.
-pub fn sweep(service: &Service, up_s: i64) -> Result<(), StoreError> {
+/// Removes clusters, then infra-envs, untouched for too long by `now`, with their hosts. `up_s` is the service's uptime by the
+/// monotonic clock: neither downtime nor a change of the clock counts.
+pub fn sweep(service: &Service, now: Timestamp, up_s: i64) -> Result<(), StoreError> {
     let Some(limit) = service.settings.retention.0.filter(|limit| up_s >= *limit) else { return Ok(()) };
     let presences = service.store.presences().all();
-    let stale = |last: Timestamp| Timestamp::now().seconds_since(last) >= limit;
+    let stale = |last: Timestamp| now.seconds_since(last) >= limit;
     let model = service.store.model();
     let clusters: Vec<ClusterId> = model
         .clusters

@@ -14,7 +14,7 @@ use service_stub::model::{ClusterRecord, HostKey, HostRecord, InfraEnvRecord};
 use service_stub::payload::ImageArgs;
 use service_stub::state::{ClusterState, HostState};
 use service_stub::store::StoreError;
-use std::{sync::Arc, thread::sleep, time::Duration};
+use std::sync::Arc;
 use testkit::registry::{self, PASSWORD, Registry, USER};
 
 const MCO: &str = "quay.io/openshift-release-dev/ocp-v4.0-art-dev@sha256:3abb327d574eaa5d0027d7ab6a0cb5d8571c470d519bcc1d6f980890e4411687";
@@ -101,13 +101,7 @@ impl World {
 
 /// Waits for what happens in the background.
 fn wait(what: &str, ready: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if ready() {
-            return;
-        }
-        sleep(Duration::from_millis(50));
-    }
-    panic!("{what} has not happened in 30 s");
+    assert!(testkit::wait::comes(ready), "never: {what}");
 }
 
 fn pull_secret(registry: &str, password: &str) -> Value {

@@ -5,7 +5,7 @@ use crate::common;
 
 use api::{
     ClusterCreateParams, ClusterId, HostCreateParams, HostId, InfraEnvCreateParams, InfraEnvId, Secret, Step,
-    StepReply, StepType,
+    StepReply, StepType, Timestamp,
 };
 use common::{API, Files, Running, connectivity, inventory, pull_secret};
 use serde_json::{Value, json};
@@ -129,13 +129,8 @@ impl World {
         let path = format!("/v2/clusters/{}/actions/install", self.cluster);
         let status = self.running.json("POST", &path, &json!({})).status;
         let prepare = || self.hosts.iter().all(|host| self.host(*host)["status"] != "known");
-        for _ in 0..1000 {
-            if prepare() {
-                return status;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the hosts do not prepare for the installation");
+        assert!(testkit::wait::comes(prepare), "the hosts do not prepare for the installation");
+        status
     }
 
     fn count(&self, event: &str) -> usize {
@@ -431,7 +426,7 @@ fn a_request_without_the_time_leaves_the_one_before() {
         let answer = world.running.json("PATCH", &world.host_path(host), &json!({"host_name": name}));
         assert_eq!(answer.status, 201);
     };
-    assert_eq!(world.running.get(&format!("{path}?timestamp={}", api::Timestamp::now().unix_seconds())).status, 200);
+    assert_eq!(world.running.get(&format!("{path}?timestamp={}", Timestamp::now().unix_seconds())).status, 200);
     judge("a");
     assert_eq!(synced(), "success");
     assert_eq!(world.running.get(&path).status, 200);
@@ -490,15 +485,15 @@ fn what_nobody_touches_is_removed() {
     let service = &world.running.service;
     let known = || service.store.model().infra_envs.keys().copied().collect::<Vec<InfraEnvId>>();
     std::thread::sleep(Duration::from_secs(3));
+    let polled = Timestamp::now();
     world.poll(host);
-    std::thread::sleep(Duration::from_millis(2500));
-    retention::sweep(service, 4).unwrap();
+    let after = |seconds| Timestamp::from_unix_seconds(polled.unix_milliseconds() / 1000 + seconds);
+    retention::sweep(service, after(4), 4).unwrap();
     assert_eq!(known().len(), 2, "the service has not run for so long, whatever the clock says");
-    retention::sweep(service, 5).unwrap();
+    retention::sweep(service, after(4), 5).unwrap();
     assert_eq!(known(), [world.infra_env], "the pool {pool} has no hosts");
     assert_eq!(world.status(), "pending-for-input", "its host polls");
-    std::thread::sleep(Duration::from_millis(5500));
-    retention::sweep(service, 11).unwrap();
+    retention::sweep(service, after(3600), 11).unwrap();
     assert_eq!(known(), []);
     assert_eq!(world.running.get(&format!("{API}/v2/clusters/{}", world.cluster)).status, 404);
     assert_eq!(world.count("after_inactivity_cluster_deregistered"), 1);

@@ -19,8 +19,8 @@ fn program() -> PathBuf {
 }
 
 impl Agent {
-    /// Below `dir` it keeps its status and its log. What it waits for, it waits for a short time. `prelude` is run by a shell
-    /// first, in a mount name space of its own.
+    /// Below `dir` it keeps its status and its log. What it waits for, it waits for a short time, but for steps. `prelude` is run by a
+    /// shell first, in a mount name space of its own.
     pub(crate) fn start(dir: &Path, url: &str, prelude: &str, more: &[&OsStr], environment: &[(&str, &str)]) -> Self {
         let log = dir.join("agent.log");
         let mut command = if prelude.is_empty() {
@@ -32,7 +32,7 @@ impl Agent {
             command
         };
         command.args(["agent", "--url", url, "--infra-env-id", INFRA_ENV, "--host-id", HOST, "--interval", "1"]);
-        command.args(["--refused-interval", "1", "--answer-timeout", "3", "--check-deadline", "3", "--state-dir"]);
+        command.args(["--refused-interval", "1", "--answer-timeout", "3", "--check-deadline", "20", "--state-dir"]);
         command.arg(dir.join("state")).args(more);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().to_lowercase().ends_with("_proxy") || name == "LANDFALL_LOG" {

@@ -12,8 +12,9 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+use testkit::port::Held;
 
 pub(crate) const HOST: &str = "aaaaaaaa-0000-0000-0000-000000000001";
 pub(crate) const INFRA_ENV: &str = "bbbbbbbb-0000-0000-0000-000000000001";
@@ -67,8 +68,9 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(mode: Mode, identity: Option<Identity>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let port = Held::default();
+        let address = port.address();
+        let listener = TcpListener::bind(address).unwrap();
         let script = Arc::<Script>::default();
         let told = script.clone();
         let state = Arc::new(State {
@@ -81,7 +83,7 @@ impl Service {
             end: AtomicBool::new(false),
         });
         let shared = state.clone();
-        thread::spawn(move || listen(listener, address, &shared));
+        thread::spawn(move || listen(listener, &port, &shared));
         Self { address, state }
     }
 
@@ -126,14 +128,15 @@ impl Drop for Service {
     }
 }
 
-fn listen(listener: TcpListener, address: SocketAddr, state: &Arc<State>) {
+/// Nobody else gets the port while this does not listen.
+fn listen(listener: TcpListener, port: &Held, state: &Arc<State>) {
     let mut listener = Some(listener);
     while !state.end.load(SeqCst) {
         let refuses = matches!(state.mode.lock().unwrap().1, Mode::Refuse);
         match (&listener, refuses) {
             (Some(_), true) => listener = None,
             (None, true) => thread::sleep(LOOK),
-            (None, false) => listener = TcpListener::bind(address).ok(),
+            (None, false) => listener = TcpListener::bind(port.address()).ok(),
             (Some(open), false) => {
                 open.set_nonblocking(true).unwrap();
                 let Ok((stream, _)) = open.accept() else {
@@ -240,10 +243,6 @@ fn answer(request: &Request, script: &Script) -> Answer {
 }
 
 /// Waits for `done`; says what did not come.
-pub(crate) fn wait(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + limit;
-    while !done() {
-        assert!(Instant::now() < end, "{what}: not within {limit:?}");
-        thread::sleep(LOOK);
-    }
+pub(crate) fn wait(what: &str, done: impl FnMut() -> bool) {
+    assert!(testkit::wait::comes(done), "never came: {what}");
 }

@@ -3,13 +3,12 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
 };
-
-/// How long a virtual machine must have stood still to have taken its command line.
-const TAKEN: Duration = Duration::from_secs(3);
+use testkit::wait;
 
 /// Looks at commands; knows help once asked for.
 pub(crate) struct Checker {
@@ -105,7 +104,7 @@ impl Checker {
         let left = words.iter().enumerate().filter(|(at, _)| kvm.is_none_or(|kvm| *at != kvm && *at != kvm + 1));
         command
             .args(left.skip(1).map(|(_, word)| word))
-            .arg("-S")
+            .args(["-S", "-qmp", "unix:qmp,server=on,wait=off"])
             .current_dir(&self.scratch)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -114,16 +113,30 @@ impl Checker {
             Ok(machine) => machine,
             Err(error) => return super::skipped(&format!("{}: {error}", words[0])),
         };
-        let begin = Instant::now();
-        while begin.elapsed() < TAKEN {
-            if let Some(status) = machine.try_wait().map_err(|error| error.to_string())? {
-                return Err(format!("{status}: {}", fs::read_to_string(&errors).unwrap_or_default()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        // It answers once it has taken its command line.
+        let control = self.scratch.join("qmp");
+        let mut ended = None;
+        let is_taken = wait::comes(|| {
+            ended = machine.try_wait().ok().flatten();
+            ended.is_some() || says_its_state(&control)
+        });
+        let _ = machine.kill();
+        let _ = machine.wait();
+        match ended {
+            Some(status) => Err(format!("{status}: {}", fs::read_to_string(&errors).unwrap_or_default())),
+            None if is_taken => Ok(()),
+            None => Err("it does not answer".to_owned()),
         }
-        machine.kill().and_then(|()| machine.wait()).map_err(|error| error.to_string())?;
-        Ok(())
     }
+}
+
+/// Whether the machine with this socket says whether it runs.
+fn says_its_state(control: &Path) -> bool {
+    let Ok(mut stream) = UnixStream::connect(control) else { return false };
+    let asked = b"{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"query-status\"}\n";
+    // At the end of the machine this is the end.
+    stream.write_all(asked).is_ok()
+        && BufReader::new(stream).lines().map_while(Result::ok).any(|line| line.contains("\"running\""))
 }
 
 /// The commands that help lists: below one heading, or those of the whole program by topic.

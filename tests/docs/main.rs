@@ -19,7 +19,7 @@ use std::{
 };
 
 /// How long all the commands of one page may take, in seconds.
-const DEADLINE_S: &str = "300";
+const DEADLINE_S: &str = "1200";
 /// Loopback, and a port whose other end is here too: what asks the network for its addresses has one to ask.
 const PRELUDE: &str = "\
 set -eu

@@ -1,6 +1,5 @@
 //! What a disk holds after something went wrong, by a table reader of the tests' own.
 
-use std::time::SystemTime;
 use testkit::disk::MIB;
 
 /// A generator that says where it starts; LANDFALL_SEED gives the same again.
@@ -10,11 +9,7 @@ pub(crate) struct Random {
 
 impl Random {
     pub(crate) fn new() -> Self {
-        let given = std::env::var("LANDFALL_SEED").ok().map(|text| text.parse().expect("LANDFALL_SEED is a number"));
-        let now = || u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos());
-        let seed = given.unwrap_or_else(now);
-        println!("LANDFALL_SEED={seed}");
-        Self { state: seed | 1 }
+        Self { state: testkit::seed::of_run() | 1 }
     }
 
     /// xorshift64* by Vigna.

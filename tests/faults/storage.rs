@@ -7,13 +7,9 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use testkit::disk::run;
-
-const LIMIT: Duration = Duration::from_secs(20);
+use testkit::{disk::run, wait};
 
 /// A disk of the test's own; all of it goes when it is dropped.
 pub(crate) struct Storage {
@@ -85,14 +81,11 @@ impl Storage {
             &format!("type=fuse,id=export,node-name=top,writable=on,mountpoint={}", export.display()),
         ]);
         let mut daemon = command.stdin(Stdio::null()).spawn().expect("qemu-storage-daemon");
-        let until = Instant::now() + LIMIT;
-        while fs::metadata(&export).unwrap().len() != bytes {
-            assert!(
-                Instant::now() < until && daemon.try_wait().unwrap().is_none(),
-                "qemu-storage-daemon exports nothing"
-            );
-            thread::sleep(Duration::from_millis(10));
-        }
+        let exports = wait::comes(|| {
+            assert!(daemon.try_wait().unwrap().is_none(), "qemu-storage-daemon ended");
+            fs::metadata(&export).unwrap().len() == bytes
+        });
+        assert!(exports, "qemu-storage-daemon exports nothing");
         let (sector, path) = (sector.to_string(), export.display().to_string());
         // Not direct: two direct writes of a loop device to one file of such an export get into each other's way.
         let device = run("losetup", &["--find", "--show", "--partscan", "--sector-size", &sector, &path]);
@@ -141,12 +134,9 @@ impl Storage {
         // The daemon ends well only when asked to: then its log is complete.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-        let until = Instant::now() + LIMIT;
-        while self.daemon.try_wait().is_ok_and(|status| status.is_none()) {
-            if Instant::now() > until {
-                let _ = self.daemon.kill();
-            }
-            thread::sleep(Duration::from_millis(10));
+        if !wait::comes(|| self.daemon.try_wait().is_ok_and(|status| status.is_some())) {
+            let _ = self.daemon.kill();
+            let _ = self.daemon.wait();
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
-/// Made once for all tests; `None`, with the reason printed, where it can't be.
+/// Made once for all tests of a run; `None`, with the reason printed, where it can't be.
 pub(crate) static RELEASE: LazyLock<Option<Release>> = LazyLock::new(Release::make);
 
 pub(crate) struct Release(PathBuf);
@@ -36,14 +36,19 @@ impl Release {
         // All that the tests need is there, or none of them runs.
         Root::source()?;
         let program = program?;
-        let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
-        let _ = fs::remove_dir_all(&work);
+        // Each of its tests may be a process of its own.
+        let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
+        let work = testkit::kept::directory_of("packages", &[run.as_bytes()], |work| Self::make_in(work, &program));
+        Some(Self(work.join("dist")))
+    }
+
+    fn make_in(work: &Path, program: &Path) {
         let programs = work.join("programs/x86_64-unknown-linux-musl/release");
         fs::create_dir_all(&programs).unwrap();
         // Where the host's program has not been built, the whole one is put in its place.
         let beside = program.with_file_name("landfall-host");
-        fs::copy(&program, programs.join("landfall")).unwrap();
-        fs::copy(if beside.is_file() { &beside } else { &program }, programs.join("landfall-host")).unwrap();
+        fs::copy(program, programs.join("landfall")).unwrap();
+        fs::copy(if beside.is_file() { &beside } else { program }, programs.join("landfall-host")).unwrap();
 
         let top = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut dist = Command::new(top.join(".ci/dist"));
@@ -51,7 +56,6 @@ impl Release {
         // The tests' own build is there, with what makes the bills.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         run(dist.env("CARGO_TARGET_DIR", target));
-        Some(Self(work.join("dist")))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -4,7 +4,10 @@ use crate::packages::run;
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, symlink},
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::LazyLock,
@@ -100,11 +103,15 @@ impl Root {
     /// What all roots are made of.
     fn make_pattern() -> PathBuf {
         let source = Self::source().unwrap();
-        let pattern = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages-root");
-        let _ = fs::remove_dir_all(&pattern);
+        let unpacked = fs::metadata(source.join(".done")).unwrap();
+        let (seconds, nanoseconds) = (unpacked.mtime().to_le_bytes(), unpacked.mtime_nsec().to_le_bytes());
+        let inputs = [source.as_os_str().as_bytes(), &seconds, &nanoseconds, include_bytes!("root.rs")];
+        testkit::kept::directory_of("packages-root", &inputs, |pattern| Self::fill_pattern(&source, pattern))
+    }
+
+    fn fill_pattern(source: &Path, pattern: &Path) {
         let at = |path: &str| pattern.join(path);
-        fs::create_dir(&pattern).unwrap();
-        run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(source.join(".")).arg(&pattern));
+        run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(source.join(".")).arg(pattern));
         // As every distribution of today has it.
         for name in ["bin", "sbin", "lib", "lib64"] {
             let (top, below) = (at(name), at("usr").join(name));
@@ -120,7 +127,6 @@ impl Root {
         fs::write(at("var/lib/dpkg/available"), "").unwrap();
         fs::write(at("etc/machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
         run(Command::new("mknod").args(["-m", "666"]).arg(at("dev/null")).args(["c", "1", "3"]));
-        pattern
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -220,7 +226,7 @@ impl Root {
         machine.args([
             "--signal",
             "KILL",
-            "60",
+            "600",
             "unshare",
             "--pid",
             "--fork",

@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     thread,
-    time::Duration,
 };
+use testkit::wait::{comes, found};
 
 const SHELL: Program =
     Program { name: "/bin/sh", arguments: &[&["-c", "*"], &["-s", "**"]], variables: &["GIVEN", "HOME"] };
@@ -83,12 +83,7 @@ fn confine(trees: &[&Path]) {
 }
 
 fn wait(child: &mut Child) -> ExitStatus {
-    loop {
-        match child.try_wait().unwrap() {
-            Some(status) => return status,
-            None => thread::sleep(Duration::from_millis(5)),
-        }
-    }
+    found(|| child.try_wait().unwrap()).expect("it ends")
 }
 
 fn start_shell(script: &str, place: Place) -> io::Result<(Child, io::PipeReader)> {
@@ -153,16 +148,12 @@ fn programs() {
     let script =
         format!("sh -c 'trap \"\" TERM; touch {}/there; sleep 1000 & wait; sleep 1000' & wait", directory.display());
     let (mut child, mut reader) = start_shell(&script, Place::default()).unwrap();
-    while !directory.join("there").exists() {
-        thread::sleep(Duration::from_millis(5));
-    }
+    assert!(comes(|| directory.join("there").exists()));
     child.signal_tree(Signal::SIGTERM).unwrap();
     assert_eq!(wait(&mut child).signal(), Some(libc::SIGTERM));
     assert!(child.tree_runs().unwrap());
     child.signal_tree(Signal::SIGKILL).unwrap();
-    while child.tree_runs().unwrap() {
-        thread::sleep(Duration::from_millis(5));
-    }
+    assert!(comes(|| !child.tree_runs().unwrap()));
     reader.read_to_end(&mut Vec::new()).unwrap();
     // Of many at a time some are refused, and none of them is in the way later.
     let many: Vec<_> = (0..100).map(|_| start_shell("sleep 1000", place.clone())).collect();
@@ -206,9 +197,7 @@ fn ends() {
     let assistant: i32 = said.trim().parse().unwrap();
     nix::sys::wait::waitpid(step, None).unwrap();
     // Its files are closed a moment before it has ended.
-    while tree::Process::read(assistant).is_some() {
-        thread::sleep(Duration::from_millis(5));
-    }
+    assert!(comes(|| tree::Process::read(assistant).is_none()));
 }
 
 #[test]

@@ -29,7 +29,7 @@ use std::{
 };
 
 /// A test that waits longer hangs; nothing is measured by it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = testkit::wait::LIMIT;
 
 /// What a test has requests answered with.
 pub type Handler = dyn Fn(&Request) -> Answer + Send + Sync;

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// How long a connection waits for its next request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -287,7 +287,7 @@ fn ends_connection(reply: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use crate::wait;
 
     fn ask(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -328,10 +328,6 @@ mod tests {
         assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 No\r\n"));
         assert_eq!(server.finish().len(), 2);
         // A child that another test's thread forked meanwhile has the listener until it is replaced by its program.
-        let start = Instant::now();
-        while TcpStream::connect(address).is_ok() {
-            assert!(start.elapsed() < IDLE_TIMEOUT, "{address} still listens");
-            thread::sleep(Duration::from_millis(10));
-        }
+        assert!(wait::comes(|| TcpStream::connect(address).is_err()), "{address} still listens");
     }
 }

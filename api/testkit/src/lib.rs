@@ -1,5 +1,5 @@
-//! What tests of several crates need: loop devices and images, network namespaces, servers, certificates, logs, and the decision whether a
-//! test may be skipped.
+//! What tests of several crates need: loop devices and images, network namespaces, servers, ports, certificates, logs, waits, turns, seeds, and
+//! the decision whether a test may be skipped.
 #![allow(clippy::unwrap_used)]
 
 pub mod disk;
@@ -7,12 +7,17 @@ pub mod disk;
 mod failures_tests;
 pub mod gpg;
 pub mod http;
+pub mod kept;
 pub mod log;
 pub mod net;
+pub mod port;
 pub mod process;
 pub mod registry;
+pub mod seed;
 pub mod skip;
 pub mod tls;
 pub mod tpm;
 pub mod tree;
+pub mod turn;
+pub mod wait;
 pub mod wire;

@@ -1,5 +1,6 @@
 //! Programs that tests start.
 
+use crate::wait;
 use std::{
     fs,
     io::Write,
@@ -22,6 +23,17 @@ impl Drop for Running {
 pub fn worker(supervisor: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
     children.split_whitespace().next()?.parse().ok()
+}
+
+/// Kills a supervisor, and waits until the process that worked for it has ended too: until then it has its port and its files.
+pub fn kill_with_worker(supervisor: &mut Child) {
+    let worker = worker(supervisor.id());
+    let _ = supervisor.kill();
+    let _ = supervisor.wait();
+    // One that nobody waits for stays as a zombie.
+    let has_ended =
+        |worker: u32| fs::read_to_string(format!("/proc/{worker}/stat")).map_or(true, |stat| stat.contains(") Z "));
+    let _ = worker.is_none_or(|worker| wait::comes(|| has_ended(worker)));
 }
 
 /// A program of the workspace that `cargo test --workspace` builds beside the tests.

@@ -1,12 +1,11 @@
 //! An emulated TPM 2.0 (swtpm), with or without a maker's certificates.
 
+use crate::wait;
 use std::{
     fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -81,16 +80,10 @@ impl Tpm {
     /// Its only connection.
     ///
     /// # Panics
-    /// If it does not listen within seconds.
+    /// If it does not listen.
     #[must_use]
     pub fn connect(&self) -> UnixStream {
-        let mut attempts = (0..100).filter_map(|attempt| {
-            if attempt > 0 {
-                thread::sleep(Duration::from_millis(50));
-            }
-            UnixStream::connect(self.path("tpm")).ok()
-        });
-        attempts.next().expect("swtpm listens")
+        wait::found(|| UnixStream::connect(self.path("tpm")).ok()).expect("swtpm listens")
     }
 
     /// A file beside its state.

@@ -1,6 +1,6 @@
 //! The published description of the service, and what it was seen to send.
 
-use crate::skip;
+use crate::{kept, skip};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
@@ -21,8 +21,13 @@ pub fn document<T: serde::de::DeserializeOwned>() -> Option<T> {
         skip::because("the service's description is not here");
         return None;
     };
-    let text = fs::read_to_string(path).unwrap();
-    Some(serde_norway::from_str(&text).unwrap())
+    let text = fs::read(path).unwrap();
+    // Reading YAML takes seconds where nothing is optimised, and each test may be a process of its own.
+    let kept = kept::directory_of("description", &[&text], |directory| {
+        let description: Value = serde_norway::from_slice(&text).unwrap();
+        fs::write(directory.join("swagger.json"), description.to_string()).unwrap();
+    });
+    Some(serde_json::from_slice(&fs::read(kept.join("swagger.json")).unwrap()).unwrap())
 }
 
 /// The same with what the API's version 2.56 adds to it.

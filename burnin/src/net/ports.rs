@@ -219,7 +219,7 @@ mod tests {
             ports.start(&run).unwrap();
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    thread::sleep(Duration::from_millis(300));
+                    thread::sleep(Duration::from_secs(3));
                     run.end();
                 });
                 ports.step(&run).unwrap();

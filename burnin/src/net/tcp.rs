@@ -145,7 +145,6 @@ mod tests {
         let (one, other) = ends();
         assert!(!has_ended(&other));
         one.shutdown(Shutdown::Write).unwrap();
-        (0..100).take_while(|_| !has_ended(&other)).for_each(|_| thread::sleep(Duration::from_millis(10)));
-        assert!(has_ended(&other));
+        assert!(testkit::wait::comes(|| has_ended(&other)));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
     thread,
 };
-use testkit::http::Server;
+use testkit::{http::Server, port::Held};
 
 /// A 200 with this length announced, of which `body` comes.
 fn ok(headers: &str, announced: usize, body: &[u8]) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn sample() -> Vec<u8> {
 fn options(address: SocketAddr) -> InstallOptions {
     InstallOptions {
         source: Source::Url(format!("http://{address}/image?token=secret")),
-        stall_timeout: Duration::from_secs(30),
+        stall_timeout: testkit::wait::LIMIT,
         ..Default::default()
     }
 }
@@ -154,8 +154,10 @@ fn passing_statuses_are_retried_and_others_are_not() {
 #[test]
 fn server_that_goes_and_returns_is_waited_for() {
     let data = sample();
-    let first = Server::in_order(vec![ok(TAG, data.len(), &data[..100_000])]);
-    let address = first.address;
+    // Nobody else has the port while it is closed.
+    let port = Held::default();
+    let address = port.address();
+    let first = Server::in_order_on(TcpListener::bind(address).unwrap(), vec![ok(TAG, data.len(), &data[..100_000])]);
     let half = data.clone();
     let second = thread::spawn(move || {
         // The port is closed until the first server is done, and for a while after.
@@ -173,7 +175,7 @@ fn server_that_goes_and_returns_is_waited_for() {
 fn silence_is_bounded_and_says_where_it_began() {
     let data = sample();
     let server = Server::in_order(vec![ok(TAG, data.len(), &data[..1234])]);
-    let options = InstallOptions { stall_timeout: Duration::from_secs(1), ..options(server.address) };
+    let options = InstallOptions { stall_timeout: Duration::from_secs(5), ..options(server.address) };
     let (found, result, _) = fetch(&options);
     assert_eq!(found.len(), 1234);
     match result {
@@ -184,8 +186,8 @@ fn silence_is_bounded_and_says_where_it_began() {
 
 #[test]
 fn refused_connection_is_retried_until_the_time_is_up() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = InstallOptions { stall_timeout: Duration::from_millis(500), ..options(address) };
+    let nowhere = Held::default();
+    let options = InstallOptions { stall_timeout: Duration::from_secs(2), ..options(nowhere.address()) };
     let (_, result, retries) = fetch(&options);
     match result {
         Err(SourceError::Stalled { offset: 0, total: None, source, .. }) => {
@@ -198,9 +200,9 @@ fn refused_connection_is_retried_until_the_time_is_up() {
 
 #[test]
 fn retries_are_counted_until_the_server_has_answered() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nowhere = Held::default();
     // The stall timeout has no say yet.
-    let impatient = InstallOptions { stall_timeout: Duration::ZERO, ..options(address) };
+    let impatient = InstallOptions { stall_timeout: Duration::ZERO, ..options(nowhere.address()) };
     for count in [0, 2] {
         let (_, result, retries) = fetch(&InstallOptions { retries: Retries::Count(count), ..impatient.clone() });
         assert!(matches!(result, Err(SourceError::Transport { offset: 0, .. })), "{result:?}");
@@ -228,8 +230,8 @@ fn forever_outlasts_every_silence() {
 
 #[test]
 fn cancelling_ends_a_pause() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = options(address);
+    let nowhere = Held::default();
+    let options = options(nowhere.address());
     let cancel = options.cancel.clone();
     let on_retry = Box::new(move |_| {
         cancel.cancel();

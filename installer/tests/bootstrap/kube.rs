@@ -39,7 +39,7 @@ fn client(service: &FakeService, cancel: &Cancel) -> Client {
         json!({"token": "s3cret"}),
     ))
     .unwrap();
-    Client::new(&config, Duration::from_secs(20), cancel).unwrap()
+    Client::new(&config, testkit::wait::LIMIT, cancel).unwrap()
 }
 
 #[test]
@@ -234,7 +234,7 @@ mod tls {
         let server = running.url("");
         let nodes = |cluster: Value, user: Value| {
             let config = Kubeconfig::parse(&pki.dir.path().join("kubeconfig"), kubeconfig(cluster, user).as_bytes())?;
-            Client::new(&config, Duration::from_secs(20), &Cancel::default())?.nodes("l")
+            Client::new(&config, testkit::wait::LIMIT, &Cancel::default())?.nodes("l")
         };
         let ours = || json!({"client-certificate-data": pki.packed("client.pem"), "client-key-data": pki.packed("client.key")});
         let ca = |name: &str| json!({"server": server, "certificate-authority-data": pki.packed(name)});

@@ -103,9 +103,7 @@ fn ends_when_cancelled(there: impl Fn() -> bool + Send + 'static, wait: impl FnO
     let cancel = Cancel::default();
     let canceller = cancel.clone();
     let thread = thread::spawn(move || {
-        while !there() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        let _ = testkit::wait::comes(there);
         thread::sleep(Duration::from_millis(60));
         canceller.cancel();
     });

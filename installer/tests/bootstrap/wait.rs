@@ -168,9 +168,7 @@ fn each_wait_ends_by_what_it_waits_for_and_in_order() {
     let director = thread::spawn(move || {
         let later = || thread::sleep(Duration::from_millis(15));
         let until = |count: usize| {
-            while seen.get().len() < count {
-                thread::sleep(Duration::from_millis(1))
-            }
+            assert!(testkit::wait::comes(|| seen.get().len() >= count));
         };
         until(1);
         later();

@@ -239,7 +239,7 @@ fn sleep(duration: libc::timespec) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, thread};
+    use std::fs;
 
     #[test]
     fn another_process_does_what_is_to_be_done_later() {
@@ -247,11 +247,7 @@ mod tests {
         let (draft, file) = (dir.path().join("draft"), dir.path().join("id"));
         let write = || drop(fs::write(&draft, std::process::id().to_string()).and_then(|()| fs::rename(&draft, &file)));
         later(Duration::ZERO, write).unwrap();
-        let look = |_| {
-            thread::sleep(Duration::from_millis(10));
-            fs::read_to_string(&file).ok()
-        };
-        let id = (0..3000).find_map(look).expect("nothing was done");
+        let id = testkit::wait::found(|| fs::read_to_string(&file).ok()).expect("nothing was done");
         assert_ne!(id, std::process::id().to_string());
     }
 }

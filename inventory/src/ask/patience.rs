@@ -233,7 +233,7 @@ mod tests {
             "fail" => Err(io::ErrorKind::NotFound.into()),
             "dies" => panic!("as it shall"),
             "slow" => {
-                thread::sleep(Duration::from_millis(120));
+                thread::sleep(Duration::from_secs(1));
                 Ok(device.into_bytes())
             }
             "long" => Ok(vec![7; 1 << 20]),
@@ -251,7 +251,7 @@ mod tests {
         let mut questions = vec![sector("hang0"), sector("fail0")];
         questions.extend((0..300).map(|n| sector(&if n % 30 == 0 { format!("hang{n}") } else { format!("sd{n}") })));
         questions.push(Question::ScsiPage { disk: "hang0".to_owned(), page: 0x83 });
-        let answers = patience.ask_with(&questions, Duration::from_millis(400), fake);
+        let answers = patience.ask_with(&questions, Duration::from_secs(5), fake);
         for (question, answer) in questions.iter().zip(answers) {
             let device = question.device().unwrap();
             match answer {
@@ -277,14 +277,14 @@ mod tests {
     #[test]
     fn the_time_is_for_each_answer() {
         let questions: Vec<_> = (0..8).map(|page| Question::ScsiPage { disk: "slow".to_owned(), page }).collect();
-        let answers = Patience::default().ask_with(&questions, Duration::from_millis(700), fake);
+        let answers = Patience::default().ask_with(&questions, Duration::from_secs(6), fake);
         assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|bytes| bytes == b"slow")), "{answers:?}");
     }
 
     #[test]
     fn long_answers_and_askers_that_die() {
         let questions = [sector("dies"), sector("long"), sector("sda")];
-        let mut answers = Patience::default().ask_with(&questions, Duration::from_secs(60), fake).into_iter();
+        let mut answers = Patience::default().ask_with(&questions, testkit::wait::LIMIT, fake).into_iter();
         assert_eq!(answers.next().unwrap().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(answers.next().unwrap().unwrap(), vec![7; 1 << 20]);
         assert_eq!(answers.next().unwrap().unwrap(), b"sda");

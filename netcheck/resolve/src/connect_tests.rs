@@ -145,13 +145,14 @@ fn every_address_s_reason_is_reported() {
 fn a_real_connection_blocks_and_a_refusal_names_the_address() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = listener.local_addr().unwrap();
-    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut stream = connect(&[nowhere, there], Duration::from_secs(30)).unwrap();
+    let held = testkit::port::Held::default();
+    let nowhere = held.address();
+    let mut stream = connect(&[nowhere, there], testkit::wait::LIMIT).unwrap();
     assert_eq!(stream.peer_addr().unwrap(), there);
     let server = std::thread::spawn(move || io::Write::write_all(&mut listener.accept().unwrap().0, b"x").unwrap());
     io::Read::read_exact(&mut stream, &mut [0]).unwrap();
     server.join().unwrap();
-    let error = connect(&[nowhere], Duration::from_secs(30)).unwrap_err();
+    let error = connect(&[nowhere], testkit::wait::LIMIT).unwrap_err();
     assert_eq!((error.kind(), error.is_timeout()), (io::ErrorKind::ConnectionRefused, false));
     assert_eq!(error.to_string(), format!("cannot connect to {nowhere}: Connection refused (os error 111)"));
 }

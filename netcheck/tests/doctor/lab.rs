@@ -90,7 +90,7 @@ impl Lab {
             hosts,
             chrony_conf: "/nonexistent".into(),
             sysfs: "/nonexistent".into(),
-            timeout: Duration::from_secs(3),
+            timeout: Duration::from_secs(60),
             ..DoctorOptions::new(url)
         }
     }
@@ -227,7 +227,7 @@ impl Fake {
         Self::run(move || match listener.accept() {
             Ok((mut stream, _)) => {
                 stream.set_nonblocking(false).unwrap();
-                stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+                stream.set_read_timeout(Some(testkit::wait::LIMIT)).unwrap();
                 let _ = stream.read(&mut [0; 2048]);
                 let _ = stream.write_all(answer.as_bytes());
             }

@@ -17,7 +17,7 @@ use testkit::tls::server_config_of_files;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// No client is served for longer, so that no thread outlives its test by much.
-const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Request {

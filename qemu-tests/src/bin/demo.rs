@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 }
 
 /// A failed host polls, gathers and sends logs within seconds; slower under emulation.
-const LOGS_LIMIT: Duration = Duration::from_secs(180);
+const LOGS_LIMIT: Duration = Duration::from_secs(600);
 
 impl Demo {
     fn run(&self, stop: &Arc<AtomicBool>) -> Result<()> {

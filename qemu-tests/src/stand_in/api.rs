@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Takes the cluster's address and serves there: the API of the real server, and configs.
 pub(super) fn start(settings: &Settings) -> Result<()> {

@@ -17,7 +17,7 @@ use std::{
 
 const MAX_HEAD_BYTES: u64 = 16 << 10;
 /// Handshakes are slow under emulation.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(super) struct Request {
     pub(super) path: String,

@@ -32,9 +32,9 @@ mod paths_in {
 }
 
 /// QEMU makes its control socket before it runs a guest instruction; this is for a machine under load.
-const QMP_LIMIT: Duration = Duration::from_secs(60);
+const QMP_LIMIT: Duration = Duration::from_secs(300);
 /// Likewise: swtpm listens as soon as it runs.
-const TPM_LIMIT: Duration = Duration::from_secs(60);
+const TPM_LIMIT: Duration = Duration::from_secs(300);
 
 /// A running machine. Dropping it cuts its power.
 #[derive(Debug)]
@@ -236,7 +236,7 @@ impl Vm {
     }
 
     fn exit_status(&mut self) -> String {
-        match self.process.wait(Duration::from_secs(5)) {
+        match self.process.wait(Duration::from_secs(60)) {
             Ok(Some(status)) => status.to_string(),
             Ok(None) => "its console closed, but it still runs".to_owned(),
             Err(error) => format!("exit status unknown: {error}"),

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Of one script in a machine.
-const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
+const SCRIPT_LIMIT: Duration = Duration::from_secs(300);
 /// A few times what NetworkManager takes to activate a profile.
-const SCREEN_LIMIT: Duration = Duration::from_secs(180);
+const SCREEN_LIMIT: Duration = Duration::from_secs(900);
 const COLUMNS: usize = 80;
 
 /// What a script in the machine prints.

@@ -14,10 +14,10 @@ use std::{
 
 /// Names a directory to store captures in.
 const KEEP_ENV: &str = "LANDFALL_KEEP_CAPTURES";
-/// Five times what a boot takes under TCG on a busy machine.
-const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// Twenty times what a boot takes under TCG on a busy machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(900);
 /// For a single script, likewise.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// The shell of a machine, and what it said that it shouldn't have.
 pub(crate) struct Facts {

@@ -28,17 +28,16 @@ use std::{
     fmt::Display,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+use testkit::turn::Turn;
 
-/// Four to five times what a step takes under TCG on two busy processors.
-pub(crate) const LIMIT: Duration = Duration::from_secs(600);
+/// Twelve to fifteen times what a step takes under TCG on two busy processors.
+pub(crate) const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Tests of one file take turns: a rack needs the machine for itself.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tests take turns: a rack needs the machine for itself.
+pub(crate) fn turn() -> Turn {
+    Turn::take("machines")
 }
 
 /// Ends the test with the error as people read it.

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Ten times what a boot takes under TCG on a busy machine.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 /// For a disk with a boot sector that does nothing: five times what a boot loader needs to find that there is nothing.
 const SILENCE: Duration = Duration::from_secs(6);
 const POLL: Duration = Duration::from_millis(50);

@@ -19,7 +19,7 @@ use qemu_tests::{
     images::{Minimal, minimal_image},
     paths,
 };
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// At different places, so that the table of one never leads to the other.
 const SYSTEMS: [Minimal; 2] = [Minimal { name: "alpha", shift_mib: 0 }, Minimal { name: "omega", shift_mib: 3 }];
@@ -38,13 +38,12 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn an_interrupted_installation_never_half_boots_and_the_next_one_completes() {
     let began = Instant::now();
-    let now = || u64::from(SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos());
-    let seed = number("LANDFALL_SEED").unwrap_or_else(now);
+    let seed = testkit::seed::of_run();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut bench = Bench::start(systems(), BYTES_PER_SECOND);
     let moments = match number("LANDFALL_CRASH_MOMENTS") {
         Some(count) => {
-            println!("LANDFALL_SEED={seed}, an installation takes {:.1} s", bench.measure().as_secs_f64());
+            println!("an installation takes {:.1} s", bench.measure().as_secs_f64());
             moment::all(usize::try_from(count).unwrap(), &mut random)
         }
         None => moment::some(),

@@ -349,7 +349,7 @@ fn elsewhere(url: String) -> impl Fn(&Request, &Images) -> Option<Vec<u8>> + Clo
 #[test]
 fn an_extraction_that_takes_too_long_ends_and_one_that_is_cancelled_too() {
     let stalling = Stalling::start();
-    let bounds = ExtractionBounds { time: Duration::from_secs(1), ..ExtractionBounds::default() };
+    let bounds = ExtractionBounds { time: Duration::from_secs(10), ..ExtractionBounds::default() };
     let layers = || vec![Stalling::layer()];
     let world = World::with(Parts { bounds, layers: layers(), ..Parts::default() }, elsewhere(stalling.url()));
     let text = failure(&world);
@@ -471,13 +471,11 @@ fn a_killed_service_leaves_no_accepted_program() {
         let files = world::files(directory.path()).into_iter();
         files.map(|path| (path.metadata().map_or(0, |found| found.len()), path)).collect::<Vec<_>>()
     };
-    for _ in 0..3000 {
-        if sized().iter().any(|(size, _)| *size > 0) {
-            break;
-        }
+    let has_begun = testkit::wait::comes(|| {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        thread::sleep(Duration::from_millis(10));
-    }
+        sized().iter().any(|(size, _)| *size > 0)
+    });
+    assert!(has_begun);
     child.kill().unwrap();
     child.wait().unwrap();
     let left = sized();

@@ -90,12 +90,12 @@ mod tests {
     #[tokio::test]
     async fn who_takes_nothing_is_cut_off_and_who_is_slow_is_not() {
         let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut ours = Impatient::new(ours, Duration::from_millis(100));
+        let mut ours = Impatient::new(ours, Duration::from_secs(5));
         ours.write_all(&[0; 10]).await.unwrap();
         let reader = tokio::spawn(async move {
             let mut buffer = [0; 10];
             for _ in 0..4 {
-                tokio::time::sleep(Duration::from_millis(40)).await;
+                tokio::time::sleep(Duration::from_secs(2)).await;
                 theirs.read_exact(&mut buffer).await.unwrap();
             }
             theirs

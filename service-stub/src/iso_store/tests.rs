@@ -171,7 +171,7 @@ fn what_cannot_be_the_image_is_refused() {
         (no_length, "", "came without a length: list its sha256"),
     ] {
         let server = Server::start(move |_| answer.clone());
-        let store = world.store(&image(&server.url("/live.iso?key=hunter2"), sha256), hasty());
+        let store = world.store(&image(&server.url("/live.iso?key=hunter2"), sha256), Access::default());
         let why = attempt(&store).unwrap();
         assert!(why.contains(expected) && !why.contains("hunter2"), "{expected}: {why}");
         assert_eq!(world.file(".iso"), None, "{expected}");
@@ -200,11 +200,11 @@ fn a_server_that_recovers_is_asked_again() {
 fn a_download_does_not_wait_for_ever_nor_fill_the_disk() {
     let world = World::new();
     let slow = attempt(&world.store(&image(&drip(), ""), hasty())).unwrap();
-    assert!(slow.contains("arrived in 0 s") || slow.contains("stopped the download"), "{slow}");
+    assert!(slow.contains(" arrived in ") || slow.contains("stopped the download"), "{slow}");
 
     let whole = world.iso.clone();
     let server = Server::start(move |_| reply("200 OK", "", &*whole));
-    let access = Access { reserve_bytes: u64::MAX / 2, ..hasty() };
+    let access = Access { reserve_bytes: u64::MAX / 2, ..Access::default() };
     let full = attempt(&world.store(&image(&server.url("/a"), ""), access)).unwrap();
     assert!(full.contains("less than the reserve"), "{full}");
     assert_eq!(world.file(".iso"), None);
@@ -215,9 +215,7 @@ fn a_download_does_not_wait_for_ever_nor_fill_the_disk() {
         let (store, cancel) = (store.clone(), cancel.clone());
         move || store.work(&cancel)
     });
-    while !matches!(store.states()[0].state, State::Fetching { .. }) {
-        thread::sleep(Duration::from_millis(1));
-    }
+    assert!(testkit::wait::comes(|| matches!(store.states()[0].state, State::Fetching { .. })));
     cancel.cancel();
     worker.join().unwrap();
     assert!(!store.is_ready());

@@ -243,12 +243,7 @@ fn an_image_that_is_downloaded_is_waited_for() {
     assert!(document[0]["url"].as_str().unwrap().ends_with("/live.iso"), "{document}");
     assert_eq!(world.running.get("/health").status, 200, "the service itself is well");
     drop(open);
-    for _ in 0..600 {
-        if world.running.get("/landfall/os-images").status == 200 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    assert!(testkit::wait::comes(|| world.running.get("/landfall/os-images").status == 200), "it is never there");
     assert_eq!(world.marks(&infra_env), ('D', 'D'));
 }
 
@@ -337,12 +332,7 @@ fn releases_of_channels_are_offered_and_installed() {
     let get = |path: &str| running.get(&format!("{API}/v2/{path}")).document();
     assert_eq!(get("release-sources"), serde_json::from_str::<Value>(text).unwrap());
     let offered = || get("openshift-versions?only_latest=true");
-    for _ in 0..600 {
-        if offered().get("4.22.10").is_some() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    assert!(testkit::wait::comes(|| offered().get("4.22.10").is_some()), "{}", offered());
     assert_eq!(offered()["4.22.10"]["support_level"], "maintenance");
     let create = |version: &str| {
         let body = json!({"name": "rack", "openshift_version": version, "pull_secret": pull_secret()});

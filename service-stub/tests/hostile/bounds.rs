@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use testkit::process::own_test;
+use testkit::wait;
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -17,7 +18,7 @@ fn ms(count: u64) -> Duration {
 
 fn connect(running: &Running) -> TcpStream {
     let stream = TcpStream::connect(running.url.strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(wait::LIMIT)).unwrap();
     stream
 }
 
@@ -46,35 +47,44 @@ fn trickle(running: &Running, head: &str, piece: &[u8]) -> (String, Duration) {
             Err(error) if error.kind() == ErrorKind::WouldBlock && sent.is_ok() => {}
             _ => break,
         }
-        assert!(started.elapsed() < Duration::from_secs(10), "nobody cuts this off");
+        assert!(started.elapsed() < wait::LIMIT, "nobody cuts this off");
     }
     let took = started.elapsed();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(wait::LIMIT)).unwrap();
     (rest(&mut stream), took)
 }
 
 #[test]
 fn the_slow_are_cut_off() {
-    let limits = Limits { header: ms(400), piece: ms(300), body: ms(700), ..Limits::default() };
-    let running = Running::start(Files { limits, ..Files::default() });
+    let start = |limits| Running::start(Files { limits, ..Files::default() });
+    // Whose body is slow is in time with the rest.
+    let headers = start(Limits { header: ms(400), ..Limits::default() });
+    let bodies = start(Limits { piece: ms(300), body: ms(700), ..Limits::default() });
     let post = format!(
         "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     );
     let chunked = format!(
         "POST {API}/v2/clusters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
-    for (what, head, piece, expected) in [
-        ("headers, a byte at a time", "GET /health HTTP/1.1\r\nX: ", b"x".as_slice(), "closed without an answer"),
-        ("nothing after connecting", "", b"", "closed without an answer"),
-        ("a body that stops", &post, b"", "408"),
-        ("a body, a byte at a time", &post, b" ", "408"),
-        ("chunks of a byte", &chunked, b"1\r\n \r\n", "408"),
+    for (running, what, head, piece, expected) in [
+        (
+            &headers,
+            "headers, a byte at a time",
+            "GET /health HTTP/1.1\r\nX: ",
+            b"x".as_slice(),
+            "closed without an answer",
+        ),
+        (&headers, "nothing after connecting", "", b"", "closed without an answer"),
+        (&bodies, "a body that stops", &post, b"", "408"),
+        (&bodies, "a body, a byte at a time", &post, b" ", "408"),
+        (&bodies, "chunks of a byte", &chunked, b"1\r\n \r\n", "408"),
     ] {
-        let (answer, took) = trickle(&running, head, piece);
+        let (answer, took) = trickle(running, head, piece);
         println!("| {what} | {} after {} ms |", status(&answer), took.as_millis());
         assert_eq!(status(&answer), expected, "{what}: {answer}");
     }
     // A connection that is kept is one that idles, too.
+    let running = start(Limits { header: ms(5000), ..Limits::default() });
     let mut kept = connect(&running);
     kept.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let started = Instant::now();
@@ -87,7 +97,7 @@ fn who_does_not_take_his_download_gives_its_place_back() {
     let scratch = tempfile::tempdir().unwrap();
     let image = scratch.path().join("os.raw");
     std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let limits = Limits { stall: ms(700), downloads: 1, queue: ms(200), ..Limits::default() };
+    let limits = Limits { stall: ms(10_000), downloads: 1, queue: ms(200), ..Limits::default() };
     let running = Running::start(Files { images: vec![image], limits, ..Files::default() });
     let mut idle = connect(&running);
     idle.write_all(b"GET /boot-artifacts/os/os.raw HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -97,16 +107,17 @@ fn who_does_not_take_his_download_gives_its_place_back() {
     let second = running.get("/boot-artifacts/os/os.raw");
     assert_eq!((second.status, second.document()["code"].as_u64()), (503, Some(503)), "there is one place");
     assert_eq!(running.get(&format!("{API}/v2/clusters")).status, 200, "documents have places of their own");
-    std::thread::sleep(ms(800));
+    assert!(wait::comes(|| running.service.gates.free(Kind::Download) == Some(1)), "the place is never free again");
     assert_eq!(running.get("/boot-artifacts/os/os.raw").body.len(), 64 << 20, "the place is free again");
     let got = rest(&mut idle).len();
     assert!(got < 64 << 20, "cut off after {got} bytes");
-    println!("| a download of 64 MiB that nobody reads | cut off after {got} bytes and 700 ms; others 503 meanwhile |");
+    println!("| a download of 64 MiB that nobody reads | cut off after {got} bytes and 10 s; others 503 meanwhile |");
 }
 
 #[test]
 fn one_connection_too_many_gets_503() {
-    let limits = Limits { connections: 20, header: ms(1500), ..Limits::default() };
+    // Nobody else is cut off meanwhile.
+    let limits = Limits { connections: 20, header: 2 * wait::LIMIT, ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
     let mut working = connect(&running);
     let mut ask = || {
@@ -127,11 +138,7 @@ fn one_connection_too_many_gets_503() {
     println!("| connection 21 of 20 | 503 at once, closed |");
     assert_eq!(status(&ask()), "200", "who is in is served");
     drop(idle);
-    let started = Instant::now();
-    while rest_of_health(&running) != "200" {
-        assert!(started.elapsed() < Duration::from_secs(5), "no place gets free");
-        std::thread::sleep(ms(20));
-    }
+    assert!(wait::comes(|| rest_of_health(&running) == "200"), "no place gets free");
 }
 
 fn rest_of_health(running: &Running) -> String {
@@ -159,7 +166,7 @@ fn uploads_wait_for_a_place_and_leave_room() {
     assert_eq!(answer.status, 507);
     assert_eq!(std::fs::read_dir(full.state.path().join("logs").join(&id).join("controller")).unwrap().count(), 0);
 
-    let limits = Limits { uploads: 1, queue: ms(200), upload: ms(900), piece: ms(5000), ..Limits::default() };
+    let limits = Limits { uploads: 1, queue: ms(200), upload: ms(15_000), piece: 2 * wait::LIMIT, ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
     let id = cluster(&running);
     let mut slow = connect(&running);
@@ -168,7 +175,7 @@ fn uploads_wait_for_a_place_and_leave_room() {
          Content-Type: multipart/form-data; boundary=XX\r\n\r\n--XX\r\n"
     );
     slow.write_all(head.as_bytes()).unwrap();
-    std::thread::sleep(ms(100));
+    assert!(wait::comes(|| running.service.gates.free(Kind::Upload) == Some(0)), "it takes no place");
     assert_eq!(upload(&running, &id).status, 503);
     assert_eq!(running.json("POST", "/v2/infra-envs", &json!({"name": "x", "pull_secret": pull_secret()})).status, 201);
     let answer = rest(&mut slow);
@@ -179,7 +186,7 @@ fn uploads_wait_for_a_place_and_leave_room() {
 
 #[test]
 fn large_bodies_take_turns() {
-    let limits = Limits { large_bodies: 1, queue: ms(300), body: ms(1500), ..Limits::default() };
+    let limits = Limits { large_bodies: 1, queue: ms(300), body: ms(20_000), ..Limits::default() };
     let running = Running::start(Files { limits, ..Files::default() });
     let path =
         format!("{API}/v2/infra-envs/{}/hosts/69396def-4192-dbc7-5c01-819e7f27b01b/instructions", infra_env(&running));
@@ -190,10 +197,9 @@ fn large_bodies_take_turns() {
     )
     .unwrap();
     slow.write_all(&vec![b' '; 2 << 20]).unwrap();
-    std::thread::sleep(ms(200));
     let reply = |size: usize| json!({"step_type": "inventory", "step_id": "x", "output": "x".repeat(size)}).to_string();
     let send = |size: usize| running.request("POST", &path, &[], reply(size).as_bytes()).status;
-    assert_eq!(send(2 << 20), 503, "the place is taken");
+    assert!(wait::comes(|| send(2 << 20) == 503), "the place is never taken");
     assert_eq!(send(1000), 404, "a small one needs none");
     assert_eq!(status(&rest(&mut slow)), "408");
     assert_eq!(send(2 << 20), 404);
@@ -235,12 +241,8 @@ fn requests_give_their_places_back_when_their_clients_are_gone() {
         })
         .collect();
     let wait_for = |free: usize, what: &str| {
-        // 20 s: then it is not going to happen.
-        let mut looks = 0..2000;
-        while service.gates.free(Kind::Request) != Some(free) {
-            assert!(looks.next().is_some(), "{what}: {:?} places are free", service.gates.free(Kind::Request));
-            std::thread::sleep(ms(10));
-        }
+        let places = || service.gates.free(Kind::Request);
+        assert!(wait::comes(|| places() == Some(free)), "{what}: {:?} places are free", places());
     };
     wait_for(0, "each request takes a place");
     drop(clients);
@@ -274,7 +276,8 @@ fn idle_connections_are_in_nobodys_way() {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
     };
-    let running = Running::start(Files::default());
+    let limits = Limits { header: 2 * wait::LIMIT, ..Limits::default() };
+    let running = Running::start(Files { limits, ..Files::default() });
     infra_env(&running);
     let before = rss();
     let mut holder = Command::new(std::env::current_exe().unwrap())
@@ -310,8 +313,10 @@ fn hold(order: &str) {
     let (address, count) = order.split_once(' ').unwrap();
     let held: Vec<TcpStream> =
         (0..count.parse::<usize>().unwrap()).map(|_| TcpStream::connect(address).unwrap()).collect();
-    // The last may still wait to be taken.
-    std::thread::sleep(ms(300));
+    // The last is taken once it is answered, and those before it were taken before it.
+    let mut last = TcpStream::connect(address).unwrap();
+    last.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    last.read_exact(&mut [0]).unwrap();
     println!("\nheld");
     let _ = std::io::stdin().read(&mut [0]);
     for mut stream in &held {

@@ -70,12 +70,12 @@ fn only_hosts_are_given_the_ca_to_trust() {
 
 #[test]
 fn handshakes_that_dawdle_are_in_nobodys_way() {
-    let limits = Limits { handshake: Duration::from_millis(1500), ..Limits::default() };
+    let limits = Limits { handshake: Duration::from_secs(15), ..Limits::default() };
     let running = Running::start(Files { tls: true, limits, ..Files::default() });
     let address = running.url.strip_prefix("https://").unwrap().to_owned();
     let connect = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(testkit::wait::LIMIT)).unwrap();
         stream.write_all(bytes).unwrap();
         stream
     };

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 use testkit::process::own_test;
+use testkit::port::Held;
 
 /// Not a test by itself: a backup as a process that can be killed.
 #[test]
@@ -98,7 +99,9 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
     let scratch = tempfile::tempdir().unwrap();
     let state = scratch.path().join("state");
     let file = scratch.path().join("rack.backup");
-    let mut served = Served::start(&state, 0, 60);
+    // Nobody else has it between two lives of the service.
+    let port = Held::default();
+    let mut served = Served::start(&state, port.port(), 60);
     let mut random = fastrand::Rng::with_seed(7);
     let runtime = runtime();
     let write = |served: &Served, name: String| {
@@ -161,8 +164,7 @@ fn a_backup_is_whole_or_not_there_whoever_is_killed() {
             }
         }
         if kills_service {
-            let port = served.port();
-            served = Served::start(&state, port, 60);
+            served = Served::start(&state, port.port(), 60);
         }
     }
     println!("24 backups: {whole} whole, {killed} killed; {} clusters", acknowledged.len());

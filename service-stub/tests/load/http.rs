@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+const LIMIT: std::time::Duration = testkit::wait::LIMIT;
 
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,

@@ -22,6 +22,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use testkit::port::Held;
 
 const API: &str = "/api/assisted-install";
 
@@ -134,26 +135,30 @@ fn every_acknowledged_write_is_there_after_a_kill() {
     let agents = usize::try_from(number("AGENTS", 60)).unwrap();
     let (kills, interval) = (number("KILLS", 3), number("POLL_INTERVAL", 1).min(5));
     let state = tempfile::tempdir().unwrap();
-    let mut served = Served::start(state.path(), 0, interval);
-    let mut random = fastrand::Rng::new();
+    // Nobody else has it between two lives of the service.
+    let port = Held::default();
+    let mut served = Served::start(state.path(), port.port(), interval);
+    let mut random = fastrand::Rng::with_seed(testkit::seed::of_run());
     let runtime = runtime();
     let fleet = Arc::new(runtime.block_on(Fleet::create(&served.address, agents, interval)));
     let (mut lost, mut looked_at) = (Vec::new(), 0);
     let began = Instant::now();
     for kill in 1..=kills {
         let latencies = Arc::new(Latencies::default());
-        let port = served.port();
         let pause = Duration::from_millis(random.u64(300..2500));
         runtime.block_on(async {
             let running = tokio::spawn({
                 let (fleet, latencies) = (fleet.clone(), latencies.clone());
                 async move { fleet.run_until_lost(&latencies).await }
             });
+            while latencies.total() == 0 && !running.is_finished() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             tokio::time::sleep(pause).await;
             served.kill();
             running.await.unwrap();
         });
-        served = Served::start(state.path(), port, interval);
+        served = Served::start(state.path(), port.port(), interval);
         let everything = kill == kills;
         let (checked, missing) = runtime.block_on(fleet.verify(&served.address, everything, &mut random));
         looked_at += checked;

@@ -64,12 +64,8 @@ impl Served {
         Self { child, address, _stdout: stdout }
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.address.rsplit(':').next().unwrap().parse().unwrap()
-    }
-
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
+        testkit::process::kill_with_worker(&mut self.child);
         assert_eq!(self.child.wait().unwrap().signal(), Some(9), "it ran until it was killed");
     }
 

@@ -8,12 +8,11 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A phone's width in points.
 const PHONE: u32 = 390;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where .ci/vm-packages has unpacked it, or what LANDFALL_CHROMIUM names: the root of such a tree.
 fn tree() -> Option<PathBuf> {
@@ -107,11 +106,9 @@ impl Browser {
 
     /// Waits until an expression is true.
     fn until(&mut self, expression: &str) {
-        let began = Instant::now();
-        while self.evaluate(expression) != true {
+        if !testkit::wait::comes(|| self.evaluate(expression) == true) {
             let seen = self.evaluate("document.body ? document.body.innerText : ''");
-            assert!(began.elapsed() < PATIENCE, "never: {expression}\n{}", seen.as_str().unwrap_or_default());
-            std::thread::sleep(Duration::from_millis(50));
+            panic!("never: {expression}\n{}", seen.as_str().unwrap_or_default());
         }
     }
 

@@ -121,7 +121,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     let list = printed(&world, &["host", "list"]);
     assert!(list.contains("Rebooting"), "{list}");
     let waiting = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| landfall(&world, &["wait", "rack", "--timeout", "20s"]));
+        let waiting = scope.spawn(|| landfall(&world, &["wait", "rack", "--timeout", "300s"]));
         world.follow_pointer(machine);
         world.put(machine, api::HostStage::Joined, "").unwrap();
         world.put(machine, api::HostStage::Done, "").unwrap();

@@ -5,7 +5,6 @@ use api::HostStage;
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
-    time::Duration,
 };
 
 fn page(world: &World, path: &str) -> String {
@@ -109,7 +108,7 @@ fn an_open_page_is_notified_of_changes_and_ends_with_the_service() {
     let world = World::new(1, 1);
     let address = world.running.url.strip_prefix("http://").unwrap().to_owned();
     let mut stream = TcpStream::connect(&address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(testkit::wait::LIMIT)).unwrap();
     write!(stream, "GET /ui/stream?cluster_id={} HTTP/1.1\r\nHost: {address}\r\n\r\n", world.cluster.id).unwrap();
     let mut lines = BufReader::new(stream).lines();
     let mut data = || lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("data: "));

@@ -2,10 +2,11 @@
 
 use crate::preparing::rack::{Rack, Site, preparation, secret, slow};
 use installer_double::{Behaviour, Fault};
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::path::Path;
+use testkit::wait;
+
+/// Longer than any test waits.
+const HOUR_MS: u64 = 3_600_000;
 
 fn failing(command: &str, characters: usize) -> Behaviour {
     let fault =
@@ -14,15 +15,8 @@ fn failing(command: &str, characters: usize) -> Behaviour {
 }
 
 fn await_call(site: &Site, command: &str) -> u32 {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let calls = site.double.calls().unwrap();
-        if let Some(call) = calls.iter().rev().find(|call| call.arguments[1] == command) {
-            return call.pid;
-        }
-        assert!(Instant::now() < deadline, "{command} was not called");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let called = || Some(site.double.calls().unwrap().iter().rev().find(|call| call.arguments[1] == command)?.pid);
+    wait::found(called).unwrap_or_else(|| panic!("{command} was not called"))
 }
 
 /// Whether a process runs that is the double.
@@ -32,11 +26,7 @@ fn runs(pid: u32) -> bool {
 }
 
 fn await_end(pid: u32) {
-    let deadline = Instant::now() + Duration::from_secs(15);
-    while runs(pid) {
-        assert!(Instant::now() < deadline, "process {pid} still runs");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert!(wait::comes(|| !runs(pid)), "process {pid} still runs");
 }
 
 #[test]
@@ -69,7 +59,7 @@ fn a_failure_has_a_short_reason_and_can_be_repeated() {
 
 #[test]
 fn a_cancelled_preparation_ends_its_program() {
-    let site = Site::start(&slow("manifests", 60_000));
+    let site = Site::start(&slow("manifests", HOUR_MS));
     let rack = Rack::ready(&site, 11, 3, 3);
     rack.install(&site);
     let pid = await_call(&site, "manifests");
@@ -78,11 +68,7 @@ fn a_cancelled_preparation_ends_its_program() {
     await_end(pid);
     let cluster = site.until("ready", &rack, |cluster| cluster["status"] == "ready");
     assert_ne!(preparation(&cluster), "success");
-    let deadline = Instant::now() + Duration::from_secs(15);
-    while !site.leftovers().is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", site.leftovers());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert!(wait::comes(|| site.leftovers().is_empty()), "{:?}", site.leftovers());
     site.double.behave(&Behaviour::default()).unwrap();
     rack.install(&site);
     site.until("installing", &rack, |cluster| cluster["status"] == "installing");
@@ -92,7 +78,7 @@ fn a_cancelled_preparation_ends_its_program() {
 #[test]
 fn a_killed_service_prepares_both_clusters_again() {
     for (network, command) in [(20, "manifests"), (30, "ignition-configs")] {
-        let mut site = Site::start(&slow(command, 30_000));
+        let mut site = Site::start(&slow(command, HOUR_MS));
         let racks = [network, network + 1].map(|network| Rack::ready(&site, network, 3, 3));
         racks.iter().for_each(|rack| rack.install(&site));
         let pid = await_call(&site, command);

@@ -1,9 +1,9 @@
 //! What a cluster gets.
 
 use crate::common::{API, certificate_pem};
-use crate::preparing::rack::{Rack, Site, preparation, secret, slow};
+use crate::preparing::rack::{Rack, Site, preparation, secret};
 use api::MirrorRegistry;
-use installer_double::Behaviour;
+use installer_double::{Behaviour, Fault};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -21,7 +21,10 @@ fn entry<'a>(config: &'a Value, path: &str) -> Option<&'a Value> {
 
 #[test]
 fn several_nodes_get_files_of_their_own_in_the_background() {
-    let site = Site::start(&Behaviour { real: real(), ..slow("manifests", 1500) });
+    let scratch = tempfile::tempdir().unwrap();
+    let release = scratch.path().join("release");
+    let waits = Fault { command: Some("manifests".into()), waits_for: Some(release.clone()), ..Fault::default() };
+    let site = Site::start(&Behaviour { real: real(), faults: vec![waits], ..Behaviour::default() });
     let rack = Rack::ready(&site, 1, 3, 5);
     let before: String =
         serde_json::from_slice(&site.get(&format!("/v2/clusters/{}/install-config", rack.cluster)).unwrap()).unwrap();
@@ -30,6 +33,7 @@ fn several_nodes_get_files_of_their_own_in_the_background() {
     let cluster = site.until("preparing", &rack, |cluster| cluster["status"] == "preparing-for-installation");
     assert_eq!(preparation(&cluster), "not_started", "the answer came before anything was made");
     assert_eq!(site.file(&rack, "bootstrap.ign").unwrap_err(), 409);
+    fs::write(release, "").unwrap();
     let cluster = site.until("prepared", &rack, |cluster| preparation(cluster) == "success");
     let names: Vec<String> = site.events(&rack).into_iter().map(|(name, _)| name).collect();
     let prepared = names.iter().position(|name| name == "cluster_prepare_installation_started").unwrap();

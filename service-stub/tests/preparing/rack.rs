@@ -13,10 +13,8 @@ use serde_json::Value;
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
-
-const LIMIT: Duration = Duration::from_secs(60);
+use testkit::wait;
 
 /// The service, over several of its lives.
 pub(crate) struct Site {
@@ -96,22 +94,17 @@ impl Site {
 
     /// Waits until a cluster is as it should be.
     pub(crate) fn until(&self, what: &str, rack: &Rack, is_so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            let cluster: Value =
-                serde_json::from_slice(&self.get(&format!("/v2/clusters/{}", rack.cluster)).unwrap()).unwrap();
-            if is_so(&cluster) {
-                return cluster;
+        let mut cluster = Value::Null;
+        let came = wait::comes(|| {
+            cluster = serde_json::from_slice(&self.get(&format!("/v2/clusters/{}", rack.cluster)).unwrap()).unwrap();
+            let came = is_so(&cluster);
+            if !came {
+                rack.answer(&self.client());
             }
-            assert!(
-                Instant::now() < deadline,
-                "{what}: {} {}",
-                cluster["status"],
-                cluster["last-installation-preparation"]
-            );
-            rack.answer(&self.client());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            came
+        });
+        assert!(came, "{what}: {} {}", cluster["status"], cluster["last-installation-preparation"]);
+        cluster
     }
 
     pub(crate) fn file(&self, rack: &Rack, name: &str) -> Result<Vec<u8>, u16> {

@@ -6,8 +6,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -87,12 +85,8 @@ impl Drop for Journald {
     }
 }
 
-pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(20), "no {what} after 20 s");
-        sleep(Duration::from_millis(20));
-    }
+pub(crate) fn wait(what: &str, done: impl FnMut() -> bool) {
+    assert!(testkit::wait::comes(done), "never: {what}");
 }
 
 /// What journalctl says about the same files.

@@ -4,7 +4,7 @@ pub mod name_server;
 pub mod programs;
 pub mod time_server;
 
-use crate::skip;
+use crate::{skip, wait};
 use nix::{
     ifaddrs::getifaddrs,
     mount::{MsFlags, mount},
@@ -18,8 +18,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
-    thread::{self, sleep},
-    time::Duration,
+    thread,
 };
 
 static SEGMENTS: AtomicU32 = AtomicU32::new(0);
@@ -205,13 +204,7 @@ impl Host {
 }
 
 pub fn await_true(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..1000 {
-        if condition() {
-            return;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    panic!("waited in vain: {what}");
+    assert!(wait::comes(condition), "waited in vain: {what}");
 }
 
 /// Set in the child that [`Again`] starts.

@@ -1,6 +1,7 @@
 //! A name server that does what a test says, over UDP and TCP.
 
 use super::Namespace;
+use crate::wait;
 use hickory_proto::{
     op::{Message, MessageType, ResponseCode},
     rr::{Name, RData, Record, RecordType, rdata},
@@ -126,6 +127,12 @@ impl NameServer {
             thread::spawn(move || serve_connections(&two, &tcp)),
         ];
         Self { shared, threads }
+    }
+
+    /// The questions, sorted, once so many have come: a client that has its answer may have asked for more.
+    pub fn questions_of(&self, count: usize) -> Vec<String> {
+        let _ = wait::comes(|| self.shared.log.lock().unwrap().len() >= count);
+        self.questions()
     }
 
     /// The questions so far, sorted: two that are asked at once come in any order.

@@ -1,15 +1,13 @@
 //! Real servers, from packages that `make setup` unpacks beside the build. Each runs in a namespace of ours and ends with its test.
 
 use super::Namespace;
-use crate::skip;
+use crate::{skip, wait};
 use std::{
     ffi::OsStr,
     fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::Duration,
 };
 
 /// Where the packages are; `None`, with the reason printed, if they are not unpacked.
@@ -62,18 +60,15 @@ impl Server {
         Self { child, log: log.to_owned() }
     }
 
-    /// Waits until `ready` says so; panics with the log when the server has ended or ten seconds have passed.
+    /// Waits until `ready` says so; panics with the log when the server has ended.
     pub fn await_ready(&mut self, ready: impl Fn() -> bool) {
-        for _ in 0..1000 {
-            if ready() {
-                return;
-            }
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the server ended ({status}): {}", self.output());
-            }
-            sleep(Duration::from_millis(10));
-        }
-        panic!("the server does not get ready: {}", self.output());
+        let is_ready = wait::comes(|| {
+            let is_ready = ready();
+            let ended = self.child.try_wait().unwrap().filter(|_| !is_ready);
+            assert!(ended.is_none(), "the server ended ({ended:?}): {}", self.output());
+            is_ready
+        });
+        assert!(is_ready, "the server does not get ready: {}", self.output());
     }
 
     /// What it has said so far.
@@ -91,5 +86,5 @@ impl Drop for Server {
 
 /// Whether something takes TCP connections there, asked from inside `namespace`.
 pub fn listens(namespace: &Namespace, address: SocketAddr) -> bool {
-    namespace.enter(|| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())
+    namespace.enter(|| std::net::TcpStream::connect_timeout(&address, wait::LIMIT).is_ok())
 }

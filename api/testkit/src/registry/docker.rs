@@ -1,14 +1,13 @@
 //! docker-registry itself, from packages that `make setup` unpacks beside the build.
 
+use crate::{port::Held, wait};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::Duration,
 };
 
 pub const USER: &str = "tester";
@@ -23,6 +22,7 @@ pub struct Registry {
     agent: ureq::Agent,
     child: Child,
     _directory: tempfile::TempDir,
+    _port: Held,
 }
 
 fn packages(target_tmpdir: &str) -> Option<PathBuf> {
@@ -42,7 +42,8 @@ impl Registry {
         let directory = tempfile::tempdir().unwrap();
         let passwords = directory.path().join("htpasswd");
         std::fs::write(&passwords, format!("{USER}:{HASH}\n")).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let port = Held::default();
+        let address = port.address().to_string();
         // JSON is YAML.
         let configuration = json!({
             "version": "0.1", "log": {"level": "warn"},
@@ -65,15 +66,13 @@ impl Registry {
             .spawn()
             .unwrap();
         let said = || std::fs::read_to_string(&log_path).unwrap();
-        for _ in 0..1000 {
-            if TcpStream::connect(&address).is_ok() {
-                let agent = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).build().into();
-                return Some(Self { address, agent, child, _directory: directory });
-            }
+        let is_ready = wait::comes(|| {
             assert!(child.try_wait().unwrap().is_none(), "the registry ended: {}", said());
-            sleep(Duration::from_millis(10));
-        }
-        panic!("the registry does not get ready: {}", said());
+            TcpStream::connect(&address).is_ok()
+        });
+        assert!(is_ready, "the registry does not get ready: {}", said());
+        let agent = ureq::Agent::config_builder().proxy(None).http_status_as_error(false).build().into();
+        Some(Self { address, agent, child, _directory: directory, _port: port })
     }
 
     fn send(&self, method: &str, url: &str, content_type: &str, body: &[u8], status: u16) -> String {

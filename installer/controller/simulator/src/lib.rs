@@ -36,7 +36,7 @@ use std::{
 };
 
 /// A test that waits longer hangs; nothing is measured by it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = testkit::wait::LIMIT;
 
 /// A panic in one test must not become a panic in another.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,13 +13,12 @@ use rcgen::{KeyPair, PublicKeyData as _};
 use serde_json::{Value, json};
 use std::{
     fs,
-    net::TcpListener,
     ops::Deref,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
 };
 use tempfile::TempDir;
-use testkit::skip;
+use testkit::{port::Held, skip};
 
 const ADMIN_TOKEN: &str = "simulator-admin";
 /// Where namespaced objects of Kubernetes itself are that tests leave behind.
@@ -57,8 +56,8 @@ pub struct ApiServer {
     kubelet: Arc<Kubelet>,
     authority: Authority,
     programs: PathBuf,
-    etcd_port: u16,
-    port: u16,
+    etcd_port: Held,
+    port: Held,
     directory: TempDir,
 }
 
@@ -100,10 +99,6 @@ fn directory(target: &Path) -> TempDir {
     tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).unwrap()
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl ApiServer {
     /// Starts one; `None`, with the reason printed, where its programs are not built. Several may run at once.
     pub fn start() -> Option<Self> {
@@ -125,7 +120,7 @@ impl ApiServer {
             authority,
             programs,
             etcd_port,
-            port: free_port(),
+            port: Held::default(),
             directory,
         };
         server.restart();
@@ -153,11 +148,11 @@ impl ApiServer {
 
     /// `https://127.0.0.1:PORT`
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://127.0.0.1:{}", self.port())
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.port()
     }
 
     /// The server's certificate and its key, both PEM: other servers of its names may have them.
@@ -287,10 +282,10 @@ impl ApiServer {
     fn arguments(&self) -> Vec<String> {
         let at = |name: &str| self.directory.path().join(name).display().to_string();
         let options = [
-            ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port)),
+            ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port.port())),
             ("bind-address", "127.0.0.1".to_owned()),
             ("advertise-address", "127.0.0.1".to_owned()),
-            ("secure-port", self.port.to_string()),
+            ("secure-port", self.port().to_string()),
             ("cert-dir", at("certificates")),
             ("tls-cert-file", at("server.crt")),
             ("tls-private-key-file", at("server.key")),
@@ -331,28 +326,23 @@ fn write_files(directory: &Path, authority: &Authority, names: &[&str]) {
     }
 }
 
-/// Another process may take a port that was free a moment ago: tried again then.
-fn start_etcd(programs: &Path, directory: &Path) -> (Process, u16) {
-    for _ in 0..3 {
-        let (port, peers) = (free_port(), format!("http://127.0.0.1:{}", free_port()));
-        let url = format!("http://127.0.0.1:{port}");
-        let data = directory.join("etcd").display().to_string();
-        let arguments = [
-            ("data-dir", data.as_str()),
-            ("listen-client-urls", &url),
-            ("advertise-client-urls", &url),
-            ("listen-peer-urls", &peers),
-            ("initial-advertise-peer-urls", &peers),
-            ("initial-cluster", &format!("default={peers}")),
-            ("unsafe-no-fsync", "true"),
-        ]
-        .map(|(name, value)| format!("--{name}={value}"));
-        let process = Process::start(&programs.join("etcd"), arguments, &directory.join("etcd.log"));
-        // The API server waits for the rest.
-        if process.await_ready(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()) {
-            return (process, port);
-        }
-        let _ = fs::remove_dir_all(directory.join("etcd"));
-    }
-    panic!("etcd does not start: {}", fs::read_to_string(directory.join("etcd.log")).unwrap());
+fn start_etcd(programs: &Path, directory: &Path) -> (Process, Held) {
+    let (port, peers) = (Held::default(), Held::default());
+    let [url, peers_url] = [&port, &peers].map(|port| format!("http://{}", port.address()));
+    let data = directory.join("etcd").display().to_string();
+    let arguments = [
+        ("data-dir", data.as_str()),
+        ("listen-client-urls", &url),
+        ("advertise-client-urls", &url),
+        ("listen-peer-urls", &peers_url),
+        ("initial-advertise-peer-urls", &peers_url),
+        ("initial-cluster", &format!("default={peers_url}")),
+        ("unsafe-no-fsync", "true"),
+    ]
+    .map(|(name, value)| format!("--{name}={value}"));
+    let process = Process::start(&programs.join("etcd"), arguments, &directory.join("etcd.log"));
+    // The API server waits for the rest.
+    let is_ready = process.await_ready(|| std::net::TcpStream::connect(port.address()).is_ok());
+    assert!(is_ready, "etcd does not start: {}", process.output());
+    (process, port)
 }

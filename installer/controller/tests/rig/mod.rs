@@ -26,7 +26,9 @@ use std::{
 };
 
 pub(crate) const SPEED: u32 = 300;
-/// Of a call to the cluster.
+/// Of a call to the cluster: the pauses of watches that fail are parts of it.
+const CALL: Duration = Duration::from_secs(5);
+/// The same where a test has calls hang.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
 pub(crate) const CLUSTER: &str = "1d0f3b5e-8f0c-4d35-9a3e-0a6a1f0e9d11";
 pub(crate) const INFRA_ENV: &str = "7a3c6f0e-1b1f-4f6f-8a51-8d7a5a3b6a01";
@@ -255,7 +257,7 @@ impl Rig {
         Surroundings {
             login: Login::Kubeconfig(self.kubeconfig()),
             speed: SPEED,
-            deadline: DEADLINE,
+            deadline: CALL,
             retry: api::RetryPolicy::Never,
             own_log: self.directory.path().join("controller.log"),
             bootstrap_kubeconfig: self.directory.path().join("bootstrap"),

@@ -35,6 +35,8 @@ pub struct Fault {
     pub has_child: bool,
     /// Before anything is read.
     pub sleep_before_ms: u64,
+    /// Then it waits until this file is there.
+    pub waits_for: Option<PathBuf>,
     pub output: String,
     /// More output of so many characters.
     pub output_chars: usize,

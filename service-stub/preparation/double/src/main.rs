@@ -103,6 +103,9 @@ fn before(fault: &Fault, directory: &Path) -> anyhow::Result<Option<u8>> {
         Command::new("sleep").arg("60").spawn()?;
     }
     thread::sleep(Duration::from_millis(fault.sleep_before_ms));
+    while fault.waits_for.as_ref().is_some_and(|file| !file.exists()) {
+        thread::sleep(Duration::from_millis(10));
+    }
     print!("{}{}", fault.output, "x".repeat(fault.output_chars));
     if fault.fill_bytes > 0 {
         let mut left = fault.fill_bytes;

@@ -15,10 +15,10 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
     time::Duration,
 };
 use tempfile::TempDir;
+use testkit::wait;
 
 const BUILT: &str = env!("CARGO_BIN_EXE_openshift-install-double");
 const MINUTE_MS: u64 = 60_000;
@@ -491,16 +491,15 @@ fn nothing_outlives_a_killed_process() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    while stage.calls().is_empty() {
+    let called = wait::comes(|| {
         assert!(process.try_wait().unwrap().is_none());
-        thread::sleep(Duration::from_millis(20));
-    }
+        !stage.calls().is_empty()
+    });
+    assert!(called);
     process.kill().unwrap();
     process.wait().unwrap();
     let call = stage.calls().remove(0);
-    while has_running(&call) {
-        thread::sleep(Duration::from_millis(20));
-    }
+    assert!(wait::comes(|| !has_running(&call)));
     assert_eq!(fs::read_dir(stage.work()).unwrap().count(), 1);
     clean(&stage.work()).unwrap();
     assert_eq!(fs::read_dir(stage.work()).unwrap().count(), 0);

@@ -197,7 +197,7 @@ fn options(registries: &str) -> ImageOptions {
     ImageOptions {
         registries: registries::parse(registries).unwrap(),
         architecture: "amd64".into(),
-        stall_timeout: Duration::from_secs(2),
+        stall_timeout: testkit::wait::LIMIT,
         ..ImageOptions::default()
     }
 }
