@@ -1,5 +1,5 @@
-//! What tests of several crates need: loop devices and images, network namespaces, servers, certificates, logs, and the decision whether a
-//! test may be skipped.
+//! What tests of several crates need: loop devices and images, network namespaces, servers, certificates, logs, recordings, and the decision
+//! whether a test may be skipped.
 #![allow(clippy::unwrap_used)]
 
 pub mod disk;
@@ -10,6 +10,7 @@ pub mod http;
 pub mod log;
 pub mod net;
 pub mod process;
+pub mod recordings;
 pub mod registry;
 pub mod skip;
 pub mod tls;
