@@ -12,14 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The recorded configs, or none, with a message.
+/// The recorded configs, where this machine has them.
 fn recorded() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire/api");
-    if path.is_dir() {
-        return Some(path);
-    }
-    testkit::skip::because(format_args!("the recorded configs are not at {}", path.display()));
-    None
+    testkit::recordings::path("data/wire/api")
 }
 
 fn json(path: &Path) -> Value {

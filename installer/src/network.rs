@@ -245,7 +245,7 @@ mod tests {
         fs::create_dir(&profiles).unwrap();
         let old = profiles.join("old.nmconnection");
         fs::write(&old, "[connection]\n").unwrap();
-        let before = std::time::SystemTime::now() - Duration::from_secs(60);
+        let before = fs::metadata(&old).unwrap().modified().unwrap() - Duration::from_secs(60);
         File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
         fs::create_dir(&log).unwrap();
         assert!(!by_operator(&log, &profiles), "the program has not run");

@@ -4,7 +4,6 @@
 
 use crate::common;
 
-use common::shared;
 use inventory::{Root, collect};
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
@@ -16,7 +15,7 @@ struct Recorded {
 
 impl Recorded {
     fn unpack(archive: &str, inner: &'static str) -> Option<Self> {
-        let archive = shared(&format!("data/{archive}"))?;
+        let archive = testkit::recordings::path(&format!("data/{archive}"))?;
         let dir = tempfile::tempdir().unwrap();
         let unpacked = Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir.path()).status().unwrap();
         assert!(unpacked.success());
@@ -199,7 +198,7 @@ fn a_laptop_with_lvm_agrees_with_lsblk() {
 
 #[test]
 fn memory_by_the_firmware() {
-    let Some(table) = shared("data/smbios/minisforum-um790pro.dmi") else { return };
+    let Some(table) = testkit::recordings::path("data/smbios/minisforum-um790pro.dmi") else { return };
     let dump = fs::read(table).unwrap();
     let tree = tempfile::tempdir().unwrap();
     let tables = tree.path().join("sys/firmware/dmi/tables");

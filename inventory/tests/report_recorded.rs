@@ -21,7 +21,7 @@ struct Recorded(tempfile::TempDir);
 
 impl Recorded {
     fn unpack(archive: &str) -> Option<Self> {
-        let archive = common::shared(&format!("data/{archive}"))?;
+        let archive = testkit::recordings::path(&format!("data/{archive}"))?;
         let dir = tempfile::tempdir().unwrap();
         let unpacked = Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(dir.path()).status().unwrap();
         assert!(unpacked.success());
@@ -190,7 +190,7 @@ fn this_machine() {
 
 #[test]
 fn the_firmware_of_a_small_desktop() {
-    let Some(table) = common::shared("data/smbios/minisforum-um790pro.dmi") else { return };
+    let Some(table) = testkit::recordings::path("data/smbios/minisforum-um790pro.dmi") else { return };
     let tree = testkit::tree::Tree::empty();
     tree.add("sys/firmware/dmi/tables/DMI", fs::read(table).unwrap());
     let found = report(tree.path());

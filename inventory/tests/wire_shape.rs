@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{MACHINES, recorded_inventories, shared};
+use common::{MACHINES, recorded_inventories};
 use inventory::{Root, collect};
 use serde_json::{Map, Value};
 use std::{
@@ -45,7 +45,9 @@ fn machines() -> &'static [(String, Value)] {
 fn all_machines() -> Vec<(String, Value)> {
     let mut roots: Vec<(String, Root)> = MACHINES
         .iter()
-        .filter_map(|name| Some(((*name).to_owned(), Root::open(shared(&format!("data/{name}"))?).unwrap())))
+        .filter_map(|name| {
+            Some(((*name).to_owned(), Root::open(testkit::recordings::path(&format!("data/{name}"))?).unwrap()))
+        })
         .collect();
     let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
     for entry in fs::read_dir(captures).into_iter().flatten() {

@@ -85,10 +85,8 @@ fn without_a_journald_there_is_no_layer() {
 /// The recorded datagrams of the real agent, when they are there.
 #[test]
 fn the_real_agent_s_records_have_the_same_fields_and_form() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/wire/journald-native.raw");
-    let Ok(recorded) = fs::read(&path) else {
-        return testkit::skip::because(format_args!("{} is not there", path.display()));
-    };
+    let Some(recorded) = testkit::recordings::path("data/wire/journald-native.raw") else { return };
+    let recorded = fs::read(recorded).unwrap();
     let ours = received(|| tracing::info!(path = "/x", "Executing it"));
     let ours: Vec<_> = ours[0].keys().filter(|name| *name != "SYSLOG_IDENTIFIER").cloned().collect();
     let mut count = 0;

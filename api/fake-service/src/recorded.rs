@@ -1,4 +1,4 @@
-//! Traffic of the real programs, where this machine has it, and how ours is held against it: header by header and leaf by leaf.
+//! Traffic of the real programs, where this machine has recordings of it, and how ours is held against it: header by header and leaf by leaf.
 
 use crate::{Request, check::endpoint_at};
 use api::{API_PATH, endpoint::Endpoint};
@@ -10,12 +10,7 @@ use std::{
 
 /// The recorded traffic, when it is there.
 pub fn wire() -> Option<PathBuf> {
-    let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|place| place.join("shared/data/wire"));
-    let found = places.into_iter().find(|place| place.is_dir());
-    if found.is_none() {
-        testkit::skip::because("there is no shared/data/wire beside the workspace");
-    }
-    found
+    testkit::recordings::path("data/wire")
 }
 
 /// A recorded document.

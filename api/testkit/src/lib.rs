@@ -1,5 +1,5 @@
-//! What tests of several crates need: loop devices and images, network namespaces, servers, ports, certificates, logs, waits, turns, seeds, and
-//! the decision whether a test may be skipped.
+//! What tests of several crates need: loop devices and images, network namespaces, servers, ports, certificates, logs, recordings, waits,
+//! turns, seeds, and the decision whether a test may be skipped.
 #![allow(clippy::unwrap_used)]
 
 pub mod disk;
@@ -12,6 +12,7 @@ pub mod log;
 pub mod net;
 pub mod port;
 pub mod process;
+pub mod recordings;
 pub mod registry;
 pub mod seed;
 pub mod skip;

@@ -1,5 +1,5 @@
 //! Decides for every test of the workspace what happens where something that it needs is missing: it is skipped with one line on
-//! standard error, and where `LANDFALL_NO_SKIPS` is set, as in CI, it fails. `.ci/test-all` counts the lines.
+//! standard error, and where `LANDFALL_NO_SKIPS` is set, as in CI, it fails. `.ci/count-skips` counts the lines.
 
 use std::{
     env,
@@ -18,9 +18,19 @@ const NO_SKIPS: &str = "LANDFALL_NO_SKIPS";
 #[track_caller]
 pub fn because(why: impl Display) {
     assert!(env::var_os(NO_SKIPS).is_none(), "no test may be skipped, but this one: {why}");
+    tell("skipped", why);
+}
+
+/// Reports the same of a test that no run of this machine is meant to have: it fails nowhere.
+pub(crate) fn left_out(why: impl Display) {
+    tell("left out", why);
+}
+
+/// What `.ci/count-skips` looks for.
+fn tell(what: &str, why: impl Display) {
     let test = thread::current();
     // The harness captures what the macros print, and drops it when the test passes.
-    let _ = io::stderr().write_all(format!("skipped {}: {why}\n", test.name().unwrap_or("unnamed")).as_bytes());
+    let _ = io::stderr().write_all(format!("{what} {}: {why}\n", test.name().unwrap_or("unnamed")).as_bytes());
 }
 
 /// Whether a test can run that needs something: `there`. Reports the skip where it is not.
@@ -34,6 +44,21 @@ pub fn unless(what: impl Display, there: bool) -> bool {
         because(format_args!("it needs {what}"));
     }
     there
+}
+
+/// How an ignored test of this crate ends with these variables, and what it prints on standard error though it passes.
+#[cfg(test)]
+pub(crate) fn run_by_itself(test: &str, variables: &[(&str, Option<&str>)], no_skips: bool) -> (bool, String) {
+    let mut command = std::process::Command::new(env::current_exe().expect("this program has a path"));
+    command.args(["--exact", test, "--ignored", "--test-threads=2"]);
+    for (name, value) in variables.iter().copied().chain([(NO_SKIPS, no_skips.then_some("1"))]) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output().expect("this program runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[cfg(test)]
@@ -53,15 +78,8 @@ mod tests {
         assert!(!unless("a unicorn", false));
     }
 
-    /// How the example ends, and what it prints on standard error though it passes.
     fn run(no_skips: bool) -> (bool, String) {
-        let mut command = Command::new(env::current_exe().expect("this program has a path"));
-        command.args(["--exact", "skip::tests::example", "--ignored", "--test-threads=2"]).env_remove(NO_SKIPS);
-        if no_skips {
-            command.env(NO_SKIPS, "1");
-        }
-        let output = command.output().expect("this program runs");
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+        run_by_itself("skip::tests::example", &[], no_skips)
     }
 
     #[test]
@@ -99,6 +117,11 @@ mod tests {
         let two = format!("test tests::example ... {skip}ok\n{skip}");
         assert_eq!(count(&two, true), (false, format!("{line}{line}test: 2 skipped\n")));
         assert_eq!(count("test tests::skipped ... ok\n", true), (true, "test: 0 skipped\n".to_owned()));
+        // What no run of the machine is meant to have is listed too, and fails none.
+        let left_out = "left out tests::a: it needs the recording b\n";
+        let told = format!("{left_out}test: 1 left out\ntest: 0 skipped\n");
+        assert_eq!(count(left_out, true), (true, told.clone()));
+        assert_eq!(count(&format!("test tests::a ... {left_out}"), false), (true, told));
     }
 
     /// Every Rust file below a directory, but for what is built.

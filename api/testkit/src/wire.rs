@@ -1,27 +1,16 @@
 //! The published description of the service, and what it was seen to send.
 
-use crate::{kept, skip};
+use crate::{kept, recordings};
 use serde_json::{Map, Value, json};
 use std::{
     fs,
     net::{Ipv4Addr, Ipv6Addr},
-    path::{Path, PathBuf},
 };
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// What lies beside the repository, wherever in it the test's crate is.
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("shared").join(name));
-    places.into_iter().find(|place| place.exists())
-}
-
 /// The published description, where this machine has it.
 pub fn document<T: serde::de::DeserializeOwned>() -> Option<T> {
-    let Some(path) = shared("contract/swagger.yaml") else {
-        skip::because("the service's description is not here");
-        return None;
-    };
-    let text = fs::read(path).unwrap();
+    let text = fs::read(recordings::path("contract/swagger.yaml")?).unwrap();
     // Reading YAML takes seconds where nothing is optimised, and each test may be a process of its own.
     let kept = kept::directory_of("description", &[&text], |directory| {
         let description: Value = serde_norway::from_slice(&text).unwrap();
@@ -166,12 +155,9 @@ pub fn assert_fits(definition: &str, document: &Value) {
     }
 }
 
-/// The only argument of a step, as the real service sent it; `None`, with the reason printed, where there is no recording.
+/// The only argument of a step, as the real service sent it; `None`, with a skip reported, where there is no recording.
 pub fn recorded_argument(step_type: &str) -> Option<String> {
-    let Some(path) = shared(&format!("data/wire/steps/step-{step_type}.json")) else {
-        skip::because("there is no recorded traffic here");
-        return None;
-    };
+    let path = recordings::path(&format!("data/wire/steps/step-{step_type}.json"))?;
     let recorded: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let steps = recorded["instructions"].as_array().unwrap();
     let step = steps.iter().find(|step| step["step_type"] == step_type).unwrap();

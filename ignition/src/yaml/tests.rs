@@ -1,6 +1,5 @@
 use super::*;
 use serde_norway::Value;
-use std::path::Path;
 
 const MAX: usize = 1 << 20;
 
@@ -48,12 +47,9 @@ fn documents_are_read_and_faults_have_their_place() {
 fn real_manifests_pass() {
     let dashboard = format!("kind: ConfigMap\ndata:\n  a.json: |\n{}", "    {\"x\": [[[{{{\n".repeat(20_000));
     check(dashboard.as_bytes(), MAX).unwrap();
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/crd");
-    let Ok(entries) = std::fs::read_dir(&data) else {
-        return testkit::skip::because(format_args!("{} is missing", data.display()));
-    };
+    let Some(data) = testkit::recordings::path("data/crd") else { return };
     let mut count = 0;
-    let mut folders = vec![entries];
+    let mut folders = vec![std::fs::read_dir(data).unwrap()];
     while let Some(entries) = folders.pop() {
         for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() {

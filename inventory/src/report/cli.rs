@@ -360,10 +360,7 @@ mod tests {
 
     /// A recorded machine, unpacked until dropped, and its path.
     fn recorded(name: &str) -> Option<(tempfile::TempDir, String)> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/machines").join(name);
-        if !testkit::skip::unless(path.display(), path.exists()) {
-            return None;
-        }
+        let path = testkit::recordings::path(&format!("data/machines/{name}"))?;
         let (dir, root) = crate::archive::unpack(&path).unwrap();
         Some((dir, root.to_str().unwrap().to_owned()))
     }

@@ -13,13 +13,6 @@ use std::{
     thread,
 };
 
-/// A file or directory beside the repository, that not everyone has.
-pub(crate) fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared").join(path);
-    testkit::skip::unless(format_args!("{}, of the recordings beside the repository", path.display()), path.exists())
-        .then_some(path)
-}
-
 /// The machines that others recorded.
 pub(crate) const MACHINES: [&str; 5] = [
     "machines/amd-ryzen-1600.tar.gz",
@@ -31,7 +24,7 @@ pub(crate) const MACHINES: [&str; 5] = [
 
 /// All inventories that the real agent was seen to send.
 pub(crate) fn recorded_inventories() -> Vec<Value> {
-    let Some(dir) = shared("data/wire") else { return Vec::new() };
+    let Some(dir) = testkit::recordings::path("data/wire") else { return Vec::new() };
     let read = |file: &str| serde_json::from_slice::<Value>(&fs::read(dir.join(file)).unwrap()).unwrap();
     let sent = read("sno-install/0003-POST-v2_infra-envs_ID_hosts_ID_instructions-204.json");
     // As the service keeps it: without the interfaces that it drops.

@@ -146,7 +146,9 @@ impl Lab {
     /// A certificate by a CA of the lab, valid for the service from so many days from now on, for so many days.
     pub(crate) fn certificate(&self, from_days: i64, days: i64) -> Certificate {
         let format = format_description!("[year][month][day]000000Z");
-        let moment = |days| OffsetDateTime::now_utc() + time::Duration::days(days);
+        // Read once, since a day may end meanwhile.
+        let now = OffsetDateTime::now_utc();
+        let moment = |days| now + time::Duration::days(days);
         let stamp = |days| moment(days).format(&format).unwrap();
         let conf = format!(
             "[ca]\ndefault_ca=lab\n[lab]\nnew_certs_dir=.\ndatabase=index\nserial=serial\ndefault_md=sha256\npolicy=any\n\

@@ -5,12 +5,18 @@ use crate::{
     accel::{self, Accel},
     arch::Arch,
 };
-use api::Mac;
+use api::{Mac, Timestamp};
 use std::{
+    env,
     ffi::OsString,
     io,
     path::{Path, PathBuf},
 };
+
+/// The date that tests run at, where that is not the host's: a date or an RFC 3339 time in UTC.
+const TEST_DATE: &str = "LANDFALL_TEST_DATE";
+/// How much later a run of tests still starts machines.
+const LONGEST_RUN_S: i64 = 86_400;
 
 /// What the machine starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -280,6 +286,9 @@ impl VmBuilder {
         }
         add("-m", self.memory_mib.to_string().into());
         add("-qmp", with_path("unix:", &dir.join(paths_in::QMP), ",server=on,wait=off"));
+        if let Ok(date) = env::var(TEST_DATE) {
+            add("-rtc", clock(&date, Timestamp::now()).into());
+        }
         if let Some(uuid) = &self.uuid {
             add("-uuid", uuid.into());
         }
@@ -356,10 +365,38 @@ impl VmBuilder {
     }
 }
 
+/// Where the guest's clock begins. If this program's began at the same date (`.ci/at-date`), it is what that shows by now, so that the
+/// guest and the services it meets agree. A date that is none is QEMU's to refuse.
+fn clock(date: &str, now: Timestamp) -> String {
+    let date = date.strip_suffix('Z').unwrap_or(date);
+    let midnight = if date.contains('T') { "Z" } else { "T00:00:00Z" };
+    let began = serde_json::from_value::<Timestamp>(format!("{date}{midnight}").into());
+    let runs = began.is_ok_and(|began| (0..LONGEST_RUN_S).contains(&now.seconds_since(began)));
+    let now = now.to_string();
+    format!("base={}", if runs { now.split('.').next().unwrap_or_default() } else { date })
+}
+
 /// An option value with a path in it; QEMU wants commas there doubled.
 pub fn with_path(before: &str, path: &Path, after: &str) -> OsString {
     let mut value = OsString::from(before);
     value.push(path.to_string_lossy().replace(',', ",,"));
     value.push(after);
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_s_clock_goes_with_the_tests() {
+        let now = |text: &str| serde_json::from_value::<Timestamp>(text.into()).unwrap();
+        // The tests' own clock was left as it is.
+        assert_eq!(clock("2028-02-29", now("2026-11-29T01:02:03.456Z")), "base=2028-02-29");
+        assert_eq!(clock("2036-02-07T06:28:00Z", now("2038-01-20T00:00:00Z")), "base=2036-02-07T06:28:00");
+        // It was set too, some minutes ago.
+        assert_eq!(clock("2028-02-29", now("2028-02-29T00:12:03.456Z")), "base=2028-02-29T00:12:03");
+        assert_eq!(clock("2026-12-31T23:58:00Z", now("2027-01-01T00:01:00Z")), "base=2027-01-01T00:01:00");
+        assert_eq!(clock("soon", now("2028-02-29T00:12:03.456Z")), "base=soon");
+    }
 }

@@ -251,14 +251,9 @@ pub(crate) fn pull_secret() -> String {
     json!({"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}).to_string()
 }
 
-/// The recorded traffic, or nothing with a word of it.
+/// The recorded traffic, where this machine has it.
 pub(crate) fn recorded(folder: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/wire").join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    testkit::skip::because(format_args!("the recorded traffic is not at {}", path.display()));
-    None
+    testkit::recordings::path(&format!("data/wire/{folder}"))
 }
 
 /// An inventory of a small machine.
