@@ -3,7 +3,12 @@
 #   make demo [HOSTS=3] [BASE_ISO=live.iso] [IMAGE=metal.raw.xz]   install virtual machines end to end and show them
 #   make binary     the static programs alone: landfall and landfall-host in target/x86_64-unknown-linux-musl/release
 #   make size       bytes of both by crate, the difference to the last commit, and whether they fit their budgets
-#   make test       every test: unit, loop devices and namespaces (root), virtual machines
+#   make test       what each change must pass: unit, loop devices and namespaces (root), documents, an API server, four machines
+#   make test-machines   every other virtual machine
+#   make test-peers      against coreos-installer, rdcore, published clients; packages; an API server at length
+#   make test-long       killing, loading and fuzzing for minutes, other dates, another processor
+#   make test-all        all of these, and a line for each suite
+#   make test-noise [RUNS=20]   what `make test` runs, again and again beside a load
 #   make schemathesis   requests made from the service's own description, against it
 #   make peers-check LANDFALL_PEERS=DIR   with the real service, agent, installer and controller of that folder as judges (root)
 #   make lint       formatting, clippy, circles of files, rustdoc; the dependencies too, where cargo-deny is installed
@@ -21,7 +26,8 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary size demo test peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
+.PHONY: all setup setup-demo setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary quick size demo test tests \
+	test-machines test-peers test-long test-all test-noise peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
@@ -39,6 +45,10 @@ all: binary
 
 setup:
 	@.ci/setup
+
+# What `make demo` and `make binary` need, without what only tests start.
+setup-demo:
+	@.ci/setup demo
 
 # The program whose command lines and ISO areas we must agree with, as its authors release it, and for tests as it is built sooner.
 # Debug information and the part that nothing times, network files, cost most of its build.
@@ -59,7 +69,7 @@ bench-peers: setup
 kubernetes: setup
 	@.ci/kubernetes $(CARGO_TARGET_DIR)/kubernetes
 
-binary: setup
+binary: setup-demo
 	.ci/release $(TARGET)
 
 # WRITE_SIZES=1 for the table of the next commit.
@@ -70,30 +80,56 @@ size: binary
 # A released program takes longer to build, and shows nothing more here. Both at once: by itself, the demo would have fifty crates built
 # again, with other features.
 QUICK := $(CARGO_TARGET_DIR)/$(TARGET)/quick
-demo: setup
+demo: setup-demo
 	@echo "demo: building with the profile quick: larger and slower than what is released (make binary)"
 	PROFILE=quick .ci/release $(TARGET) landfall --package qemu-tests --bin landfall --bin demo
 	LANDFALL_BIN=$(QUICK)/landfall $(QUICK)/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
-test: export PATH := $(PEERS)/bin:$(PATH)
+# A change is tested with a program that is built sooner than a released one; the longer tiers have that.
+quick: setup
+	PROFILE=quick .ci/release $(TARGET)
+
+# The tests, and the programs they start.
+tests: setup
+	cargo nextest run --workspace --no-run
+	cargo build --quiet --workspace --bin sbom --example pages
+
+# Each of the three keeps the processors busy but for its end.
 test: setup
-	.ci/build-all
-	LANDFALL_BIN=$(BINARY) .ci/test-all
+	+$(MAKE) --no-print-directory -j 3 quick kubernetes tests
+	LANDFALL_BIN=$(QUICK)/landfall .ci/test default $(if $(ONLY),'$(ONLY)')
+
+test-machines: binary kubernetes tests
+	LANDFALL_BIN=$(BINARY) .ci/test machines
+
+test-peers: export PATH := $(PEERS)/bin:$(PATH)
+test-peers: binary peers kubernetes tests
+	LANDFALL_BIN=$(BINARY) .ci/test peers
+
+test-long: binary kubernetes tests
+	LANDFALL_BIN=$(BINARY) .ci/test-long
+
+test-all:
+	@.ci/test-all
+
+# All processors busy, a disk that is written to, little memory; one processor alone in every other run.
+RUNS ?= 20
+test-noise: quick kubernetes tests
+	LANDFALL_BIN=$(QUICK)/landfall .ci/test-noise $(RUNS)
 
 # They wait for one another more than they compute, so all run at once; what the report says of each comes once more at the end.
 peers-check: setup kubernetes
 	@[ -d "$(LANDFALL_PEERS)" ] || { echo "peers-check: LANDFALL_PEERS=DIR must name the folder with the real programs" >&2; exit 2; }
 	rm -f $(CARGO_TARGET_DIR)/tmp/peers.tsv
 	cargo build -p installer-double
-	status=0; LANDFALL_PEERS='$(LANDFALL_PEERS)' cargo test --workspace --test peers -- --nocapture --test-threads 32 || status=$$?; \
+	status=0; LANDFALL_PEERS='$(LANDFALL_PEERS)' LANDFALL_TEST_THREADS=32 .ci/test real || status=$$?; \
 		sort $(CARGO_TARGET_DIR)/tmp/peers.tsv; exit $$status
 
 fuzz: setup
 	.ci/fuzz $(FUZZ_SECONDS)
 
-# `make test` has a handful of them.
-crash: binary
-	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) cargo test --workspace --test crash -- --nocapture
+crash: binary tests
+	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) .ci/test long 'test(/^crash::/)'
 
 lint:
 	cargo fmt --all --check

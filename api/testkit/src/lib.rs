@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod disk;
-#[cfg(test)]
-mod failures_tests;
 pub mod gpg;
 pub mod http;
 pub mod kept;
