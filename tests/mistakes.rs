@@ -5,7 +5,6 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
 };
