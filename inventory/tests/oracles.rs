@@ -178,10 +178,10 @@ fn interface_of_ip(shown: &Value, own: &Interface) -> Interface {
 /// Fails unless interfaces and routes are those that `ip` shows. Others may change the network meanwhile.
 fn agrees_with_ip() -> (Vec<Interface>, Vec<Route>) {
     let look = || (ip("-j -d addr"), routes_of_ip(2), routes_of_ip(10));
-    for _ in 0..20 {
+    let agreed = testkit::wait::found(|| {
         let (before, found, after) = (look(), collect(&live()), look());
         if before != after {
-            continue;
+            return None;
         }
         let (links, ipv4, ipv6) = after;
         assert_eq!(found.interfaces.len(), links.len());
@@ -198,9 +198,9 @@ fn agrees_with_ip() -> (Vec<Interface>, Vec<Route>) {
             routes
         };
         assert_eq!(sorted(found.routes.clone()), sorted([ipv4, ipv6].concat()));
-        return (found.interfaces, found.routes);
-    }
-    panic!("the network never stands still");
+        Some((found.interfaces, found.routes))
+    });
+    agreed.expect("the network never stands still")
 }
 
 #[test]

@@ -41,7 +41,7 @@ const ID_C: &str = "4e38f3db-7328-4883-b636-49f7e181dc3c";
 /// Probes leave from `ens3`. Answers of a machine that is busy count too.
 fn options() -> MeshOptions {
     MeshOptions {
-        timeout: Duration::from_secs(10),
+        timeout: Duration::from_secs(5),
         deadline: Duration::from_secs(300),
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
         ..MeshOptions::default()

@@ -1,8 +1,12 @@
 //! A certificate authority for servers on the loopback.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use std::sync::Arc;
+use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+use std::{fs, path::Path, sync::Arc};
 use testkit::{http::ServerConfig, tls};
+
+/// Of the authority of an API server.
+pub(crate) const NAME: &str = "simulator";
 
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -17,11 +21,20 @@ pub(crate) struct Identity {
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
+        let params = params(name);
         let (certificate, key) = tls::self_signed(&params);
         Self { pem: tls::pem(&certificate), issuer: Issuer::new(params, key) }
+    }
+
+    /// The one whose certificate and key are in this directory, where another process put them.
+    pub(crate) fn of_files(directory: &Path) -> Self {
+        let key = PrivatePkcs8KeyDer::from_pem_file(directory.join("ca.key")).unwrap();
+        let issuer = Issuer::new(params(NAME), KeyPair::try_from(&key).unwrap());
+        Self { pem: fs::read_to_string(directory.join("ca.crt")).unwrap(), issuer }
+    }
+
+    pub(crate) fn key_der(&self) -> &[u8] {
+        self.issuer.key().serialized_der()
     }
 
     pub(crate) fn pem(&self) -> &str {
@@ -41,6 +54,13 @@ impl Authority {
         let identity = self.issue(&[]);
         tls::server_config(&identity.certificate, &identity.key)
     }
+}
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
 }
 
 /// PEM of DER: rcgen is built without.

@@ -9,6 +9,7 @@ mod authority;
 mod client;
 mod cluster;
 mod crds;
+pub mod keeper;
 mod kubelet;
 mod life;
 mod process;

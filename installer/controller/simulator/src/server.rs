@@ -2,10 +2,11 @@
 
 use crate::{
     Client, Cluster, FaultProxy, Kubelet,
-    authority::{Authority, pem},
+    authority::{self, Authority, pem},
     await_some,
     client::kubeconfig,
     crds::{RESOURCES, crds},
+    keeper::{self, Kept},
     lock,
     process::Process,
 };
@@ -15,10 +16,10 @@ use std::{
     fs,
     ops::Deref,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
 };
 use tempfile::TempDir;
-use testkit::{port::Held, skip};
+use testkit::{port::Held, skip, turn::Turn};
 
 const ADMIN_TOKEN: &str = "simulator-admin";
 /// Where namespaced objects of Kubernetes itself are that tests leave behind.
@@ -50,25 +51,41 @@ const OWN_LABEL: &str = "kubernetes.io/bootstrapping";
 /// A real API server of Kubernetes with RBAC, the kinds of [`crate::RESOURCES`], and nothing else in it. It ends when it is dropped, or with
 /// the process.
 pub struct ApiServer {
+    processes: Processes,
+    kubelet: Arc<Kubelet>,
+    authority: Authority,
+    port: u16,
+    directory: PathBuf,
+}
+
+/// Whose children the servers are.
+enum Processes {
+    Own(Box<Own>),
+    /// Those of a process that keeps them for others.
+    Kept(Kept),
+}
+
+struct Own {
     // They end in this order.
     api_server: Mutex<Option<Process>>,
     etcd: Process,
-    kubelet: Arc<Kubelet>,
-    authority: Authority,
     programs: PathBuf,
     etcd_port: Held,
     port: Held,
     directory: TempDir,
 }
 
-/// The server that tests of a process share, for one test at a time.
-pub struct Shared(MutexGuard<'static, Option<ApiServer>>);
+/// The server that tests of all processes share, for one test at a time.
+pub struct Shared {
+    server: ApiServer,
+    _turn: Turn,
+}
 
 impl Deref for Shared {
     type Target = ApiServer;
 
     fn deref(&self) -> &ApiServer {
-        self.0.as_ref().unwrap()
+        &self.server
     }
 }
 
@@ -109,55 +126,57 @@ impl ApiServer {
     pub fn start_as(names: &[&str]) -> Option<Self> {
         let programs = programs()?;
         let directory = directory(programs.ancestors().nth(2).unwrap());
-        let authority = Authority::new("simulator");
+        let authority = Authority::new(authority::NAME);
         write_files(directory.path(), &authority, names);
         let (etcd, etcd_port) = start_etcd(&programs, directory.path());
         let kubelet = Arc::new(Kubelet::start(&authority));
-        let server = Self {
-            api_server: Mutex::new(None),
-            etcd,
-            kubelet,
-            authority,
-            programs,
-            etcd_port,
-            port: Held::default(),
-            directory,
-        };
+        let (api_server, port, path) = (Mutex::new(None), Held::default(), directory.path().to_owned());
+        let (number, own) = (port.port(), Own { api_server, etcd, programs, etcd_port, port, directory });
+        let processes = Processes::Own(Box::new(own));
+        let server = Self { processes, kubelet, authority, port: number, directory: path };
         server.restart();
         server.prepare();
         Some(server)
     }
 
-    /// The server that tests of this process share: one test at a time has it, as [`ApiServer::reset`] leaves it.
-    pub fn shared() -> Option<Shared> {
-        static SHARED: Mutex<Option<ApiServer>> = Mutex::new(None);
-        let mut shared = lock(&SHARED);
-        match &*shared {
-            Some(server) => {
-                // A test that failed may have left it stopped.
-                let is_running = lock(&server.api_server).as_ref().is_some_and(|process| process.ended().is_none());
-                if !is_running {
-                    server.restart();
-                }
-                server.reset();
-            }
-            None => *shared = Some(Self::start()?),
+    /// The server that tests of all processes share: one test at a time has it, as [`ApiServer::reset`] leaves it. `keeper` is the test of
+    /// this program that calls [`keeper::keep`]: it is started where no process keeps the server yet.
+    pub fn shared(keeper: &str) -> Option<Shared> {
+        programs()?;
+        let turn = Turn::take("api-server");
+        let (kept, port, directory) = Kept::find(keeper);
+        let authority = Authority::of_files(&directory);
+        let kubelet = Arc::new(Kubelet::start(&authority));
+        let server = Self { processes: Processes::Kept(kept), kubelet, authority, port, directory };
+        server.reset();
+        Some(Shared { server, _turn: turn })
+    }
+
+    /// Starts the API server if it has ended.
+    pub(crate) fn resume(&self) {
+        let Processes::Own(own) = &self.processes else { return };
+        let is_running = lock(&own.api_server).as_ref().is_some_and(|process| process.ended().is_none());
+        if !is_running {
+            self.restart();
         }
-        Some(Shared(shared))
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// `https://127.0.0.1:PORT`
     pub fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port())
+        format!("https://127.0.0.1:{}", self.port)
     }
 
     pub fn port(&self) -> u16 {
-        self.port.port()
+        self.port
     }
 
     /// The server's certificate and its key, both PEM: other servers of its names may have them.
     pub fn identity(&self) -> [String; 2] {
-        ["server.crt", "server.key"].map(|name| fs::read_to_string(self.directory.path().join(name)).unwrap())
+        ["server.crt", "server.key"].map(|name| fs::read_to_string(self.directory.join(name)).unwrap())
     }
 
     /// The certificate of the authority that the server's is signed by.
@@ -213,18 +232,25 @@ impl ApiServer {
 
     /// Kills the API server; its data stays in etcd.
     pub fn stop(&self) {
-        *lock(&self.api_server) = None;
+        match &self.processes {
+            Processes::Own(own) => *lock(&own.api_server) = None,
+            Processes::Kept(kept) => kept.tell(keeper::STOP),
+        }
     }
 
     /// Starts the API server, on the same port as before; one that runs is killed first.
     pub fn restart(&self) {
-        let mut running = lock(&self.api_server);
+        let own = match &self.processes {
+            Processes::Own(own) => own,
+            Processes::Kept(kept) => return kept.tell(keeper::RESTART),
+        };
+        let mut running = lock(&own.api_server);
         *running = None;
-        let log = self.directory.path().join("kube-apiserver.log");
-        let process = Process::start(&self.programs.join("kube-apiserver"), self.arguments(), &log);
+        let log = self.directory.join("kube-apiserver.log");
+        let process = Process::start(&own.programs.join("kube-apiserver"), own.arguments(), &log);
         let client = self.client();
         let is_ready = process.await_ready(|| client.text("/readyz").is_ok());
-        assert!(is_ready, "kube-apiserver ended: {}\n{}", process.output(), self.etcd.output());
+        assert!(is_ready, "kube-apiserver ended: {}\n{}", process.output(), own.etcd.output());
         *running = Some(process);
     }
 
@@ -278,14 +304,16 @@ impl ApiServer {
         let binding = json!({ "metadata": { "name": "simulator-kubelets" }, "roleRef": role, "subjects": subjects });
         client.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).unwrap();
     }
+}
 
+impl Own {
     fn arguments(&self) -> Vec<String> {
         let at = |name: &str| self.directory.path().join(name).display().to_string();
         let options = [
             ("etcd-servers", format!("http://127.0.0.1:{}", self.etcd_port.port())),
             ("bind-address", "127.0.0.1".to_owned()),
             ("advertise-address", "127.0.0.1".to_owned()),
-            ("secure-port", self.port().to_string()),
+            ("secure-port", self.port.port().to_string()),
             ("cert-dir", at("certificates")),
             ("tls-cert-file", at("server.crt")),
             ("tls-private-key-file", at("server.key")),
@@ -315,6 +343,7 @@ fn write_files(directory: &Path, authority: &Authority, names: &[&str]) {
     let (serving, accounts) = (authority.issue(names), KeyPair::generate().unwrap());
     let files = [
         ("ca.crt", authority.pem().to_owned()),
+        ("ca.key", pem("PRIVATE KEY", authority.key_der())),
         ("server.crt", testkit::tls::pem(&serving.certificate)),
         ("server.key", pem("PRIVATE KEY", serving.key.serialized_der())),
         ("accounts.key", pem("PRIVATE KEY", accounts.serialized_der())),

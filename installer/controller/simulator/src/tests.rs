@@ -15,6 +15,12 @@ fn config_map(name: &str) -> Value {
 }
 
 #[test]
+#[ignore = "the process that keeps the server of the other tests"]
+fn keeper() {
+    keeper::keep();
+}
+
+#[test]
 fn servers_run_side_by_side_and_restart_on_their_port_with_their_data() {
     let (Some(one), Some(other)) = (ApiServer::start(), ApiServer::start()) else { return };
     let client = one.client();
@@ -30,7 +36,7 @@ fn servers_run_side_by_side_and_restart_on_their_port_with_their_data() {
 
 #[test]
 fn all_kinds_take_objects_and_reset_removes_them() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let cluster = server.cluster();
     for row in &RESOURCES {
         let namespace = row.is_namespaced.then_some("openshift-machine-api");
@@ -76,7 +82,7 @@ fn all_kinds_take_objects_and_reset_removes_them() {
 
 #[test]
 fn nodes_are_as_large_as_real_ones_and_their_pods_have_logs() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let cluster = server.cluster();
     cluster.node_joins(&NodeState {
         name: "master-0",
@@ -111,7 +117,7 @@ fn nodes_are_as_large_as_real_ones_and_their_pods_have_logs() {
 
 #[test]
 fn kubelets_request_certificates_as_who_they_are() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let cluster = server.cluster();
     let name = cluster.certificate_request(&CertificateRequest::client("worker-0"));
     let client = cluster.read_certificate_request(&name);
@@ -138,7 +144,7 @@ fn kubelets_request_certificates_as_who_they_are() {
 
 #[test]
 fn service_accounts_may_do_what_they_are_allowed_to() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let token = server.service_account_token("assisted-installer", "controller");
     let client = Client::new(&server.url(), server.ca_pem(), &token);
     assert_eq!(client.list("/api/v1/nodes").unwrap_err().status(), Some(403));
@@ -154,7 +160,7 @@ fn service_accounts_may_do_what_they_are_allowed_to() {
 
 #[test]
 fn requests_through_the_proxy_fail_on_demand() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let proxy = server.proxy();
     let client = Client::new(&proxy.url(), proxy.ca_pem(), "simulator-admin");
     server.cluster().nodes(30);
@@ -189,7 +195,7 @@ fn watch(proxy: &FaultProxy) -> impl Iterator<Item = Value> + use<> {
 
 #[test]
 fn watches_pass_through_the_proxy_until_they_are_cut() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let proxy = server.proxy();
     let client = server.client();
     let mut events = watch(&proxy);
@@ -238,7 +244,7 @@ fn a_service_without_tls_has_a_proxy_too() {
 
 #[test]
 fn a_life_happens_in_order() {
-    let Some(server) = ApiServer::shared() else { return };
+    let Some(server) = ApiServer::shared("tests::keeper") else { return };
     let cluster = server.cluster();
     let seen = Arc::<Mutex<Vec<u32>>>::default();
     let note = |number: u32| {

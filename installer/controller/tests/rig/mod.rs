@@ -38,6 +38,18 @@ pub(crate) const IP: &str = "192.168.39.248";
 /// Of a node that its cloud provider has not initialised yet.
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
+#[test]
+#[ignore = "the process that keeps the API server of the other tests"]
+fn keeper() {
+    simulator::keeper::keep();
+}
+
+/// The name of that test within this program.
+fn keeper_test() -> String {
+    let module = module_path!().split_once("::").map_or("", |(_, path)| path);
+    format!("{module}::keeper")
+}
+
 /// What the service knows.
 pub(crate) struct State {
     pub(crate) cluster: Value,
@@ -203,7 +215,7 @@ impl Rig {
             .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
             .with_test_writer()
             .try_init();
-        let server = ApiServer::shared()?;
+        let server = ApiServer::shared(&keeper_test())?;
         let cluster = server.cluster();
         cluster.namespace(NAMESPACE);
         install(&cluster);
