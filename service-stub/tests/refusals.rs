@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Which of the two forms a refusal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// `{"code": 400, "message": …}`: the request is not as described.
     Request,
     /// `{"code": "400", "href": "", "id": 400, "kind": "Error", "reason": …}`: it is, and can't be served.

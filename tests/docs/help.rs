@@ -29,7 +29,7 @@ fn pages_of_commands_are_their_help() {
     let found: BTreeMap<String, String> = found.collect();
     let old: Vec<&String> =
         pages.keys().chain(found.keys()).filter(|name| pages.get(*name) != found.get(*name)).collect();
-    assert!(old.is_empty(), "WRITE_HELP=1 cargo test --test docs pages_of_commands writes them: {old:?}");
+    assert!(old.is_empty(), "WRITE_HELP=1 cargo nextest run -p landfall pages_of_commands writes them: {old:?}");
 }
 
 /// Longest line of an example: clap wraps longer ones at 80 columns, in the middle of commands.

@@ -12,6 +12,8 @@ pub mod port;
 pub mod process;
 pub mod recordings;
 pub mod registry;
+#[cfg(test)]
+mod report_tests;
 pub mod seed;
 pub mod skip;
 pub mod tls;

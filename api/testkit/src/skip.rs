@@ -1,5 +1,5 @@
 //! Decides for every test of the workspace what happens where something that it needs is missing: it is skipped with one line on
-//! standard error, and where `LANDFALL_NO_SKIPS` is set, as in CI, it fails. `.ci/count-skips` counts the lines.
+//! standard error, and where `LANDFALL_NO_SKIPS` is set, as in CI, it fails. `.ci/test` counts the lines.
 
 use std::{
     env,
@@ -95,7 +95,7 @@ mod tests {
         assert!(!passed && !stderr.contains("skipped skip::tests::example"), "{stderr}");
     }
 
-    /// What `.ci/test-all` does with the output of its tests.
+    /// What `.ci/test-report` does with the output of its tests.
     #[test]
     fn skips_in_the_output_of_a_run_are_counted_and_fail_it() {
         let count = |output: &str, no_skips: bool| {

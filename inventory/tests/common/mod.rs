@@ -7,11 +7,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 use serde_json::Value;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    thread,
-};
+use std::{fs, path::Path, thread};
 
 /// The machines that others recorded.
 pub(crate) const MACHINES: [&str; 5] = [

@@ -26,12 +26,7 @@ use service_stub::retention::Retention;
 use service_stub::server;
 use service_stub::service::{ManifestOptions, Service, Settings};
 use service_stub::store::Store;
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, thread::JoinHandle, time::Duration};
 
 pub(crate) const API: &str = "/api/assisted-install";
 

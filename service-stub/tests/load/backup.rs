@@ -9,8 +9,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use testkit::process::own_test;
 use testkit::port::Held;
+use testkit::process::own_test;
 
 /// Not a test by itself: a backup as a process that can be killed.
 #[test]
