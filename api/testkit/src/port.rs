@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_held_port_is_given_to_nobody_else() {
-        let held: Vec<_> = (0..200).map(|_| Held::default()).collect();
+        let held: Vec<_> = (0..300).map(|_| Held::default()).collect();
         let mut others = Vec::new();
-        for _ in 0..200 {
+        for _ in 0..1000 {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             others.push(listener.local_addr().unwrap().port());
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

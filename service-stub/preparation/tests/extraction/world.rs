@@ -197,7 +197,8 @@ fn options(registries: &str) -> ImageOptions {
     ImageOptions {
         registries: registries::parse(registries).unwrap(),
         architecture: "amd64".into(),
-        stall_timeout: testkit::wait::LIMIT,
+        // An end is noticed when something comes, or so long after the last that came.
+        stall_timeout: Duration::from_secs(15),
         ..ImageOptions::default()
     }
 }
