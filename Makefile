@@ -26,7 +26,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup setup-demo setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary quick size demo test tests \
+.PHONY: all setup setup-demo setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary size demo test tests \
 	test-machines test-peers test-long test-all test-noise peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -85,18 +85,14 @@ demo: setup-demo
 	PROFILE=quick .ci/release $(TARGET) landfall --package qemu-tests --bin landfall --bin demo
 	LANDFALL_BIN=$(QUICK)/landfall $(QUICK)/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
-# A change is tested with a program that is built sooner than a released one; the longer tiers have that.
-quick: setup
-	PROFILE=quick .ci/release $(TARGET)
-
 # The tests, and the programs they start.
 tests: setup
 	cargo nextest run --workspace --no-run
 	cargo build --quiet --workspace --bin sbom --example pages
 
-# Each of the three keeps the processors busy but for its end.
+# A change is tested with a program that is built sooner than a released one; the longer tiers have that.
 test: setup
-	+$(MAKE) --no-print-directory -j 3 quick kubernetes tests
+	.ci/build-tests
 	LANDFALL_BIN=$(QUICK)/landfall .ci/test default $(if $(ONLY),'$(ONLY)')
 
 test-machines: binary kubernetes tests
@@ -114,7 +110,8 @@ test-all:
 
 # All processors busy, a disk that is written to, little memory; one processor alone in every other run.
 RUNS ?= 20
-test-noise: quick kubernetes tests
+test-noise: setup
+	.ci/build-tests
 	LANDFALL_BIN=$(QUICK)/landfall .ci/test-noise $(RUNS)
 
 # They wait for one another more than they compute, so all run at once; what the report says of each comes once more at the end.

@@ -12,8 +12,6 @@ use std::{
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
     sync::Arc,
-    thread,
-    time::Duration,
 };
 use testkit::disk::{LoopDisk, MIB, skipped};
 
@@ -179,19 +177,6 @@ fn what_is_under_way_is_waited_for_when_the_device_goes() {
     }
 }
 
-/// Opens a disk with a claim on it. A child that another test forks has the last one's descriptor until it starts its program, which
-/// takes long where that is emulated or has a library loaded before it.
-fn claimed(disk: &Path) -> io::Result<File> {
-    let claim = || OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(disk);
-    for _ in 0..1000 {
-        match claim() {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(Duration::from_millis(10)),
-            other => return other,
-        }
-    }
-    claim()
-}
-
 #[test]
 fn claim_on_a_disk_ends_with_its_descriptor() {
     if skipped() {
@@ -201,7 +186,8 @@ fn claim_on_a_disk_ends_with_its_descriptor() {
         let disk = LoopDisk::new(8 * MIB, 512, false);
         let data = Arc::new(filled(&noise(MIB)));
         for round in 0..100 {
-            let file = claimed(disk.path()).unwrap_or_else(|error| panic!("{name}, round {round}: {error}"));
+            let claimed = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(disk.path());
+            let file = claimed.unwrap_or_else(|error| panic!("{name}, round {round}: {error}"));
             let mut flight = Flight::new(make(&file).unwrap());
             flight.push(Request::new(0, Work::Write(data.clone(), 0..1 << 20))).unwrap();
             flight.push(Request::new(4 * MIB, Work::Zero(1 << 20))).unwrap();

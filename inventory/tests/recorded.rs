@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common;
-
 use inventory::{Root, collect};
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common;
-
 use inventory::{
     Root,
     report::{Report, collect},

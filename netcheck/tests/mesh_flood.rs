@@ -51,7 +51,7 @@ fn check_inside() {
         interfaces: Selection::Named(vec!["ens3".to_owned()]),
         ..MeshOptions::default()
     };
-    let before = testkit::net::peak_kib();
+    let before = testkit::net::peak_kib_of_all();
     let findings = measure(&hosts, &options).unwrap();
     println!("\nGROWTH {}", testkit::net::peak_kib() - before);
     println!("REPORT {}", serde_json::to_string(&findings.report()).unwrap());

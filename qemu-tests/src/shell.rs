@@ -99,6 +99,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     const LIMIT: Duration = testkit::wait::LIMIT;
+    /// Of one that never says the rest.
+    const SILENCE: Duration = Duration::from_secs(1);
 
     /// The answers to scripts of two lines (one and the end's), given whatever is asked.
     fn answering(answers: &'static [&'static str]) -> (tempfile::TempDir, Shell) {
@@ -124,9 +126,9 @@ mod tests {
         let (_dir, mut shell) = answering(&["0 4 1\nab\n.!", "3 0 5\nno ip", "0 9 0\nshort", "hello\n"]);
         assert_eq!(shell.run("a", LIMIT).unwrap(), b"ab\n.");
         assert_eq!(shell.run("ip", LIMIT).unwrap_err().to_string(), "`ip` ended with 3: no ip");
-        let errors = [shell.ask("b", LIMIT).unwrap_err(), shell.ask("c", LIMIT).unwrap_err()];
+        let errors = [shell.ask("b", SILENCE).unwrap_err(), shell.ask("c", SILENCE).unwrap_err()];
         assert!(errors.iter().all(|error| matches!(error, ShellError::Silent { .. })), "{errors:?}");
-        assert!(matches!(shell.ask("x\n.\ny", LIMIT), Err(ShellError::Silent { .. })));
+        assert!(matches!(shell.ask("x\n.\ny", SILENCE), Err(ShellError::Silent { .. })));
     }
 
     #[test]

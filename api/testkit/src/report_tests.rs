@@ -11,7 +11,7 @@ fn report(directory: &Path, cases: &str) -> (bool, String) {
     fs::write(&junit, text).unwrap();
     let mut command = Command::new("python3");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.ci/test-report")).arg("default").arg(junit);
-    command.arg(directory.join("failed")).arg("7").env_remove("LANDFALL_TEST_DATE").env("LANDFALL_NO_SKIPS", "1");
+    command.arg(directory.join("failed")).arg("7").env_remove("LANDFALL_TEST_DATE").env(crate::skip::NO_SKIPS, "1");
     let output = command.output().unwrap();
     (output.status.success(), String::from_utf8(output.stdout).unwrap())
 }
@@ -80,11 +80,11 @@ fn the_tiers_name_what_there_is() {
     let mut sources = String::new();
     for folder in [
         "tests",
-        "qemu-tests/tests",
-        "rootfs-overlay/tests",
+        "qemu-tests",
+        "rootfs-overlay",
         "service-stub/tests",
         "agent/tests",
-        "diskwrite/tests",
+        "diskwrite",
         "installer/controller/tests",
     ] {
         for entry in texts_below(&workspace.join(folder)) {

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Set where no test may be skipped.
-const NO_SKIPS: &str = "LANDFALL_NO_SKIPS";
+pub(crate) const NO_SKIPS: &str = "LANDFALL_NO_SKIPS";
 
 /// Reports that the calling test, or a part of it, proves nothing here. The caller returns then.
 ///

@@ -55,7 +55,9 @@ fn minisign_verifies_ours_and_we_verify_its() {
     assert!(matches!(key.public().verify(b"Content", &theirs), Err(SignError::OtherKey(id)) if id == public.id()));
     let other = Signature::from_minisign(&signature.replace("a comment", "b comment")).unwrap();
     assert!(matches!(public.verify(b"Content", &other), Err(SignError::Mismatch)));
-    assert!(read("its.pub").contains(&public.id().to_string()), "{}", public.id());
+    // It leaves out zeros at the front.
+    let id = public.id().to_string();
+    assert!(read("its.pub").contains(id.trim_start_matches('0')), "{id}");
     assert_eq!(public.to_string(), read("its.pub").lines().last().unwrap());
     // Its secret key signs here as well.
     let same = SecretKey::parse(&read("its.key"), &mut none).unwrap();

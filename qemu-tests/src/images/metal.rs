@@ -111,7 +111,7 @@ fn partitions(arch: Arch, sector: SectorSize) -> [Partition; 4] {
         part(first, kind, 1, 1),
         part("EFI-SYSTEM", 0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b, 2, esp),
         part("boot", 0xbc13_c2ff_59e6_4262_a352_b275_fd6f_7172, 2 + esp, 64),
-        part("root", 0x4f68_bce3_e8cd_4db1_96e7_fbca_f984_b709, 66 + esp, 96),
+        part("root", 0x4f68_bce3_e8cd_4db1_96e7_fbca_f984_b709, 66 + esp, 160),
     ]
 }
 

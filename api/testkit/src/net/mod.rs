@@ -9,6 +9,7 @@ use nix::{
     ifaddrs::getifaddrs,
     mount::{MsFlags, mount},
     sched::{CloneFlags, setns, unshare},
+    sys::mman::{MlockAllFlags, mlockall, munlockall},
 };
 use std::{
     collections::BTreeSet,
@@ -224,6 +225,13 @@ pub fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The same once all of the program is in memory: what is read of it later would look like growth.
+pub fn peak_kib_of_all() -> u64 {
+    mlockall(MlockAllFlags::MCL_CURRENT).unwrap();
+    munlockall().unwrap();
+    peak_kib()
 }
 
 /// A test of this program, run again as a separate process inside a host's namespace. Killed when dropped.
