@@ -37,7 +37,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(1800);
 
 /// Tests take turns: a rack needs the machine for itself.
 pub(crate) fn turn() -> Turn {
-    Turn::take("machines")
+    // Of as many at once as the runner wants: it numbers their places.
+    let place = std::env::var("NEXTEST_TEST_GROUP_SLOT").unwrap_or_else(|_| "0".to_owned());
+    Turn::take(&format!("machines-{place}"))
 }
 
 /// Ends the test with the error as people read it.

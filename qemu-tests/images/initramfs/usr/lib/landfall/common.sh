@@ -41,7 +41,7 @@ wait_for() { # COMMAND...
     local turns=0
     until "$@"; do
         turns=$((turns + 1))
-        [ $turns -lt 600 ] || return 1
+        [ $turns -lt 6000 ] || return 1
         usleep 100000
     done
 }
@@ -86,7 +86,7 @@ network_up() {
         name=${path##*/}
         [ -e "$path/device" ] || continue
         ip link set "$name" up
-        udhcpc -q -f -n -t 20 -T 1 -A 1 -i "$name" -s /usr/lib/landfall/dhcp.sh >/run/dhcp-"$name".log 2>&1 &
+        udhcpc -q -f -n -t 600 -T 1 -A 1 -i "$name" -s /usr/lib/landfall/dhcp.sh >/run/dhcp-"$name".log 2>&1 &
     done
     wait_for test -e /run/network-up && mark network "$(cat /run/network-up)"
 }
