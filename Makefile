@@ -26,7 +26,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup setup-demo setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary size demo test tests \
+.PHONY: all setup setup-demo setup-aarch64 binary-aarch64 test-aarch64 peers bench-peers kubernetes binary size demo test test-programs \
 	test-machines test-peers test-long test-all test-noise peers-check fuzz crash lint deny schemathesis bench dist reproducible clean
 
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -85,8 +85,8 @@ demo: setup-demo
 	PROFILE=quick .ci/release $(TARGET) landfall --package qemu-tests --bin landfall --bin demo
 	LANDFALL_BIN=$(QUICK)/landfall $(QUICK)/demo --hosts $(HOSTS) $(if $(BASE_ISO),--base-iso '$(BASE_ISO)') $(if $(IMAGE),--image '$(IMAGE)')
 
-# The tests, and the programs they start.
-tests: setup
+# The tests, and what packages are made with. Of the workspace: a package alone would be built with other features.
+test-programs: setup
 	cargo nextest run --workspace --no-run
 	cargo build --quiet --workspace --bin sbom --example pages
 
@@ -95,14 +95,14 @@ test: setup
 	.ci/build-tests
 	LANDFALL_BIN=$(QUICK)/landfall .ci/test default $(if $(ONLY),'$(ONLY)')
 
-test-machines: binary kubernetes tests
+test-machines: binary kubernetes test-programs
 	LANDFALL_BIN=$(BINARY) .ci/test machines
 
 test-peers: export PATH := $(PEERS)/bin:$(PATH)
-test-peers: binary peers kubernetes tests
+test-peers: binary peers kubernetes test-programs
 	LANDFALL_BIN=$(BINARY) .ci/test peers
 
-test-long: binary kubernetes tests
+test-long: binary kubernetes test-programs
 	LANDFALL_BIN=$(BINARY) .ci/test-long
 
 test-all:
@@ -125,7 +125,7 @@ peers-check: setup kubernetes
 fuzz: setup
 	.ci/fuzz $(FUZZ_SECONDS)
 
-crash: binary tests
+crash: binary test-programs
 	LANDFALL_BIN=$(BINARY) LANDFALL_CRASH_MOMENTS=$(MOMENTS) .ci/test long 'test(/^crash::/)'
 
 lint:

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 use testkit::net::{
-    Host, Namespace, Segment, await_true,
+    Host, Namespace, Segment,
     programs::{Server, command, packages},
 };
 
@@ -99,7 +99,7 @@ fn what_a_neighbour_says_is_heard_as_lldpd_hears_it() {
     let listener = Lldpd::start(&packages, directory.path(), &witness, "-r");
     let neighbours =
         || -> Value { serde_json::from_str(&listener.control("-f json0 show neighbors details")).unwrap() };
-    await_true("the other lldpd has heard it all", || neighbours().to_string().contains("storage"));
+    testkit::wait::until("the other lldpd has heard it all", || neighbours().to_string().contains("storage"));
 
     let found = hear(&client, &options(300, &["ens3"]));
     assert!(found.listened_ms < 300_000, "all was heard, so there was nothing to wait for");

@@ -21,7 +21,7 @@ use std::{
     thread,
     time::Duration,
 };
-use testkit::net::{Host, Segment, await_true};
+use testkit::net::{Host, Segment};
 
 /// Probes of one lossy address: enough that chance can't look like a fault.
 const LOSSY_PROBES: u16 = 100;
@@ -254,7 +254,9 @@ fn lab() -> Option<Lab> {
     // A router with an address that is not yet known to be unique does not forward.
     others.extend([router, last]);
     for host in &others {
-        await_true("every address is the host's own", || host.namespace.ip("-6 address show tentative").is_empty());
+        testkit::wait::until("every address is the host's own", || {
+            host.namespace.ip("-6 address show tentative").is_empty()
+        });
     }
     near.drop_frames(&[
         "ip daddr 10.1.0.7 icmp type echo-request numgen random mod 100 < 30",

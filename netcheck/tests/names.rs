@@ -13,7 +13,7 @@ use std::{
 use testkit::http;
 use testkit::net::name_server::{Deed, NameServer, Query, alias, data};
 use testkit::net::{
-    Host, Segment, await_true, cover_resolv_conf,
+    Host, Segment, cover_resolv_conf,
     programs::{Server, command, listens, packages, packages_of},
 };
 
@@ -315,7 +315,7 @@ fn a_client_gets_to_the_address_that_answers() {
     assert_eq!(body, "ok");
     let states = || namespace.enter(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
     // SYN_SENT: an attempt in progress.
-    await_true("no attempt is left behind", || !states().lines().skip(1).any(|line| line.contains(" 02 ")));
+    testkit::wait::until("no attempt is left behind", || !states().lines().skip(1).any(|line| line.contains(" 02 ")));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 use testkit::net::{
-    Host, Segment, await_true,
+    Host, Segment,
     programs::{Server, command, packages},
     time_server::TimeServer,
 };
@@ -147,7 +147,7 @@ fn states_are_those_that_chronyc_shows() {
     let options = chronyd.options();
 
     let seen = RefCell::new((Value::Null, String::new()));
-    await_true("chronyd has made up its mind, and both see the same", || {
+    testkit::wait::until("chronyd has made up its mind, and both see the same", || {
         let text = chronyd.chronyc(&host, "-n sources");
         let ours = reply(&host, &[], &options);
         let still = from_chronyc(&chronyd.chronyc(&host, "-n sources")) == from_chronyc(&text);

@@ -9,7 +9,7 @@ mod service;
 use agent::Agent;
 use certificates::Certificates;
 use serde_json::json;
-use service::{Mode, Service, wait};
+use service::{Mode, Service};
 use std::{
     ffi::OsStr,
     fmt::Write,
@@ -22,6 +22,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use testkit::wait::until as wait;
 
 /// What an error text or a spare connection may keep.
 const MEMORY_SLACK_KIB: i64 = 512;

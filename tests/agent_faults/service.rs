@@ -241,8 +241,3 @@ fn answer(request: &Request, script: &Script) -> Answer {
     }
     Answer::Done
 }
-
-/// Waits for `done`; says what did not come.
-pub(crate) fn wait(what: &str, done: impl FnMut() -> bool) {
-    assert!(testkit::wait::comes(done), "never came: {what}");
-}

@@ -47,7 +47,7 @@ fn the_last_lines_are_the_failed_test_its_assertion_its_seed_its_log_and_the_com
     let err = "thread 'mesh::two' panicked at netcheck/tests/mesh.rs:9:5:\nassertion `left == right` failed\n  left: 1\n right: 2\n\
                stack backtrace:\n   0: main\n";
     let failed = format!(
-        r#"<testcase name="mesh::two" time="3.0"><failure message="exited with 101"/><system-out>{out}</system-out>
+        r#"<testcase name="mesh::two" time="3.0"><failure type="exited with 101"/><system-out>{out}</system-out>
            <system-err>{err}</system-err></testcase>"#
     );
     let (content, said) = report(directory.path(), &(passed("mesh::one", 2.0, "") + &failed));
@@ -67,7 +67,7 @@ fn the_last_lines_are_the_failed_test_its_assertion_its_seed_its_log_and_the_com
 #[test]
 fn a_test_that_hangs_shows_what_it_said_last() {
     let directory = tempfile::tempdir().unwrap();
-    let failed = r#"<testcase name="mesh::two" time="1200.0"><failure message="timed out"/><system-out>waits for a frame</system-out></testcase>"#;
+    let failed = r#"<testcase name="mesh::two" time="1200.0"><failure type="timed out"/><system-out>waits for a frame</system-out></testcase>"#;
     let (content, said) = report(directory.path(), failed);
     assert!(!content && said.contains("mesh::two: timed out after 1200.0 s\n    waits for a frame\n"), "{said}");
 }

@@ -25,6 +25,15 @@ pub fn found<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
+/// Looks until something is so.
+///
+/// # Panics
+/// Where it never is, with `what` was waited for.
+#[track_caller]
+pub fn until(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes(is_so), "never came: {what}");
+}
+
 /// Looks until something is so; whether it ever was.
 #[must_use]
 pub fn comes(mut is_so: impl FnMut() -> bool) -> bool {

@@ -35,9 +35,8 @@ use testkit::turn::Turn;
 /// Twelve to fifteen times what a step takes under TCG on two busy processors.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Tests take turns: a rack needs the machine for itself.
+/// A place for a rack, which it has until its test ends: one at a time, or as many as the runner numbers.
 pub(crate) fn turn() -> Turn {
-    // Of as many at once as the runner wants: it numbers their places.
     let place = std::env::var("NEXTEST_TEST_GROUP_SLOT").unwrap_or_else(|_| "0".to_owned());
     Turn::take(&format!("machines-{place}"))
 }

@@ -5,7 +5,7 @@ use clap::Parser;
 use service_stub::control::{
     Console, apply::Apply, cluster::Cluster, event::Event, host::Host, infra_env::InfraEnv, wait::Wait,
 };
-use testkit::net::await_true;
+use testkit::wait::until;
 
 #[derive(Parser)]
 #[command(name = "landfall")]
@@ -73,7 +73,7 @@ fn a_rack_is_made_shown_and_installed_from_the_command_line() {
     );
     assert!(made.starts_with("cluster edge (") && made.contains("created; its status is "), "{made}");
     let shown = || printed(&world, &["cluster", "show", "edge"]);
-    await_true("the first verdict on the cluster", || shown().starts_with("edge is "));
+    until("the first verdict on the cluster", || shown().starts_with("edge is "));
     let shown = shown();
     assert!(shown.contains("Domain                edge.example.com\n"), "{shown}");
     assert!(shown.contains("Machine networks      10.0.0.0/24\n"), "{shown}");

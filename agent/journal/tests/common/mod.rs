@@ -85,9 +85,7 @@ impl Drop for Journald {
     }
 }
 
-pub(crate) fn wait(what: &str, done: impl FnMut() -> bool) {
-    assert!(testkit::wait::comes(done), "never: {what}");
-}
+pub(crate) use testkit::wait::until as wait;
 
 /// What journalctl says about the same files.
 pub(crate) fn journalctl(directory: &Path, args: &[&str]) -> String {

@@ -172,7 +172,7 @@ impl Segment {
             let nodad = if address.contains(':') { "nodad" } else { "" };
             namespace.ip(&format!("address add {address} dev {interface} {nodad}"));
         }
-        await_true(&format!("{interface} of {} is up", host.name), || {
+        wait::until(&format!("{interface} of {} is up", host.name), || {
             namespace.ip(&format!("link show {interface}")).contains("state UP")
                 && run("bridge", &format!("-n {} link show dev {port}", self.switch.0)).contains("state forwarding")
         });
@@ -181,7 +181,7 @@ impl Segment {
     /// Switches off the port that `ens3` of `host` is connected to.
     pub fn unplug(&self, host: &Host) {
         self.switch.ip(&format!("link set ens-{}-3 down", host.name));
-        await_true(&format!("ens3 of {} has no carrier", host.name), || {
+        wait::until(&format!("ens3 of {} has no carrier", host.name), || {
             host.namespace.ip("link show ens3").contains("NO-CARRIER")
         });
     }
@@ -202,10 +202,6 @@ impl Host {
     pub fn set_mtu(&self, mtu: u32) {
         self.namespace.ip(&format!("link set ens3 mtu {mtu}"));
     }
-}
-
-pub fn await_true(what: &str, condition: impl Fn() -> bool) {
-    assert!(wait::comes(condition), "waited in vain: {what}");
 }
 
 /// Set in the child that [`Again`] starts.

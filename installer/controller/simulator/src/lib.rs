@@ -48,13 +48,6 @@ fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// # Panics
 /// After [`PATIENCE`], with what was waited for.
-pub fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let start = std::time::Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+pub fn await_some<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    testkit::wait::found(ask).unwrap_or_else(|| panic!("waited in vain: {what}"))
 }

@@ -44,12 +44,6 @@ fn keeper() {
     simulator::keeper::keep();
 }
 
-/// The name of that test within this program.
-fn keeper_test() -> String {
-    let module = module_path!().split_once("::").map_or("", |(_, path)| path);
-    format!("{module}::keeper")
-}
-
 /// What the service knows.
 pub(crate) struct State {
     pub(crate) cluster: Value,
@@ -215,7 +209,7 @@ impl Rig {
             .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
             .with_test_writer()
             .try_init();
-        let server = ApiServer::shared(&keeper_test())?;
+        let server = ApiServer::shared(&testkit::process::own_test(module_path!(), "keeper"))?;
         let cluster = server.cluster();
         cluster.namespace(NAMESPACE);
         install(&cluster);
