@@ -18,7 +18,7 @@ fn a_host_has_a_disk_of_its_own_and_no_other() {
         &segment,
         Plan { number: 0, programs: &[("landfall", landfall)], scripts: &[], service, environment: &[] },
     );
-    crate::net::await_true("there is an inventory", || host.shared.path().join("inventory").exists());
+    testkit::wait::until("there is an inventory", || host.shared.path().join("inventory").exists());
     let inventory: Value = serde_json::from_str(&host.file("inventory")).unwrap();
     assert_eq!(inventory["disks"].as_array().unwrap().len(), 1);
     assert_eq!(inventory["disks"][0]["serial"], "VDA-0");

@@ -170,7 +170,7 @@ fn the_service_is_reached_by_tls_and_name() {
         // A host that trusts nobody says nothing to it.
         {
             let (host, _clock) = site.our_host(1, &env, &url, &["--interval", "1"]);
-            crate::net::await_true("the certificate is refused", || host.file("agent.log").contains("certificate"));
+            testkit::wait::until("the certificate is refused", || host.file("agent.log").contains("certificate"));
             assert_eq!(service.api.get(&format!("/infra-envs/{env}/hosts")), json!([]));
         }
         let ca = keys.path().join("ca.pem").display().to_string();
