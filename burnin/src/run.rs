@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(200);
 const SAMPLE: Duration = Duration::from_secs(2);
 /// A load that has not ended so long after it was to is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// The least time that all loads have to take what they need: a busy machine gives its memory slowly.
+const START: Duration = Duration::from_secs(300);
 
 /// The loads of one kind, and how their threads give way.
 pub(crate) struct Group {
@@ -83,7 +85,7 @@ impl Board {
 }
 
 /// Starts the groups one after another, each when those before it have what they need, then runs all together for `planned`, until all are
-/// done, or until a signal comes. Starting takes at most as long again. `left_bytes`: memory is short when less than that is available.
+/// done, or until a signal comes. Starting takes at most as long again, or [`START`]. `left_bytes`: memory is short when less than that is available.
 pub(crate) fn run(
     groups: Vec<Group>,
     planned: Duration,
@@ -129,7 +131,7 @@ pub(crate) fn run(
             break;
         }
         stopped |= run.is_stopped() && elapsed < planned;
-        let is_late = working_since.is_none() && now.duration_since(begin) >= planned.max(PATIENCE);
+        let is_late = working_since.is_none() && now.duration_since(begin) >= planned.max(START);
         if elapsed >= planned || is_late {
             run.end();
         }
