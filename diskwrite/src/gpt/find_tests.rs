@@ -94,3 +94,17 @@ fn failing_disk_is_no_empty_disk() {
     let mut never = |_, _| panic!("too small to look");
     assert!(find(&mut never, 1024, 512).unwrap().is_none());
 }
+
+#[test]
+fn header_in_the_place_of_another_is_not_one() {
+    for sector in [512, 4096] {
+        let at = usize::try_from(sector).unwrap();
+        let mut disk = disk(sector, true, false);
+        let end = disk.len() - at;
+        disk.copy_within(at..2 * at, end);
+        disk[at..2 * at].fill(0);
+        let error = look(&disk, sector).unwrap_err();
+        let FindError::Damaged { backup, .. } = &error else { panic!("{error}") };
+        assert!(matches!(backup, TableError::Field { field: "own sector", found: 1 }), "{backup}");
+    }
+}
