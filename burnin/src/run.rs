@@ -85,7 +85,8 @@ impl Board {
 }
 
 /// Starts the groups one after another, each when those before it have what they need, then runs all together for `planned`, until all are
-/// done, or until a signal comes. Starting takes at most as long again, or [`START`]. `left_bytes`: memory is short when less than that is available.
+/// done, or until a signal comes. Starting takes at most as long again, or [`START`]. `left_bytes`: memory is short when less than that is
+/// available.
 pub(crate) fn run(
     groups: Vec<Group>,
     planned: Duration,
