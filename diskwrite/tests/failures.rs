@@ -15,7 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
-use testkit::disk::{Image, LoopDisk, MIB, accept, run, skipped};
+use testkit::disk::{Image, Loop, LoopDisk, MIB, accept, run, skipped};
 
 #[test]
 fn truncated_image_clears_the_table() {
@@ -189,7 +189,8 @@ fn a_mounted_loop_device_on_the_disk_is_a_use_of_it() {
     let disk = LoopDisk::new(64 * MIB, 512, false);
     let device = disk.path().display().to_string();
     let offset = 8 * MIB;
-    let above = run("losetup", &["--find", "--show", "--offset", &offset.to_string(), &device]).trim().to_owned();
+    let user = Loop::over(&disk.path(), &["--offset", &offset.to_string()]);
+    let above = user.node().display().to_string();
     let mount_point = image.dir.path().join("mnt").display().to_string();
     fs::create_dir(&mount_point).unwrap();
     run("mke2fs", &["-q", "-t", "ext4", &above]);
@@ -200,8 +201,8 @@ fn a_mounted_loop_device_on_the_disk_is_a_use_of_it() {
     let released = diskwrite::release::plan(&disk.path()).unwrap().refusals;
     run("umount", &[&mount_point]);
     let idle = fail(&options).1.to_string();
-    run("losetup", &["--detach", &above]);
-    let by = above.trim_start_matches("/dev/");
+    let by = user.name();
+    drop(user);
     let user = format!("{} is in use by {by}, from byte {offset} on", disk.name());
     assert_eq!(outcome.1.to_string(), format!("{device} is in use: {user}, mounted on {mount_point}"));
     assert_eq!(released, [format!("{user}, mounted on {mount_point}")]);

@@ -285,38 +285,15 @@ mod libudev {
     use inventory::fuzzing::udev_properties;
     use nix::mount::{MsFlags, mount};
     use proptest::{prelude::*, test_runner::TestRunner};
-    use std::{collections::BTreeMap, fs, os::unix::ffi::OsStrExt, path::Path, process::Command};
+    use std::{collections::BTreeMap, fs, os::unix::ffi::OsStrExt, path::Path};
+    use testkit::disk::Loop;
     use udev::DeviceType;
 
-    /// A loop device over a file of our own, detached on drop.
-    struct Loop {
-        node: String,
-        _file: tempfile::NamedTempFile,
-    }
-
-    impl Loop {
-        fn new() -> Self {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            file.as_file().set_len(1 << 20).unwrap();
-            let made =
-                Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file.path()).output().unwrap();
-            assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
-            Self { node: String::from_utf8(made.stdout).unwrap().trim().to_owned(), _file: file }
-        }
-
-        /// Major and minor number.
-        fn number(&self) -> (u64, u64) {
-            let name = self.node.strip_prefix("/dev/").unwrap();
-            let text = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
-            let (major, minor) = text.trim().split_once(':').unwrap();
-            (major.parse().unwrap(), minor.parse().unwrap())
-        }
-    }
-
-    impl Drop for Loop {
-        fn drop(&mut self) {
-            let _ = Command::new("losetup").args(["--detach", &self.node]).status();
-        }
+    /// Major and minor number.
+    fn number(device: &Loop) -> (u64, u64) {
+        let text = fs::read_to_string(format!("/sys/block/{}/dev", device.name())).unwrap();
+        let (major, minor) = text.trim().split_once(':').unwrap();
+        (major.parse().unwrap(), minor.parse().unwrap())
     }
 
     /// What libudev makes of an entry: all properties but those of the kernel's own uevent, and its own.
@@ -337,8 +314,10 @@ mod libudev {
     #[test]
     fn udevs_database_is_read_as_libudev_reads_it() {
         with_own_mounts(|| {
-            let device = Loop::new();
-            let number = device.number();
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(1 << 20).unwrap();
+            let device = Loop::over(file.path(), &["--read-only"]);
+            let number = number(&device);
             mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), None::<&Path>).unwrap();
             fs::create_dir_all("/run/udev/data").unwrap();
             let usual = "S:disk/by-id/wwn-0x5\nW:1\nI:7000000\nE:ID_MODEL=A B  C\nE:ID_PATH=pci-0000:00:1f.2-ata-1\nE:ID_MODEL_ENC=A\\x20B\n\

@@ -5,17 +5,17 @@ use crate::faults::medium::Random;
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 use tempfile::TempDir;
-use testkit::{disk::run, wait};
+use testkit::{disk::Loop, wait};
 
 /// A disk of the test's own; all of it goes when it is dropped.
 pub(crate) struct Storage {
     dir: TempDir,
     daemon: Child,
-    device: PathBuf,
+    device: Option<Loop>,
 }
 
 impl Storage {
@@ -86,20 +86,13 @@ impl Storage {
             fs::metadata(&export).unwrap().len() == bytes
         });
         assert!(exports, "qemu-storage-daemon exports nothing");
-        let (sector, path) = (sector.to_string(), export.display().to_string());
         // Not direct: two direct writes of a loop device to one file of such an export get into each other's way.
-        let device = run("losetup", &["--find", "--show", "--partscan", "--sector-size", &sector, &path]);
-        let storage = Self { dir, daemon, device: device.trim().into() };
-        storage.path();
-        storage
+        let device = Loop::over(&export, &["--partscan", "--sector-size", &sector.to_string()]);
+        Self { dir, daemon, device: Some(device) }
     }
 
-    /// The device, after making sure that it is a loop device over our file and nothing else.
     pub(crate) fn path(&self) -> &Path {
-        let name = self.device.strip_prefix("/dev").unwrap().display().to_string();
-        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap();
-        assert_eq!(Path::new(backing.trim()), self.dir.path().join("export"), "{name} is not ours");
-        &self.device
+        self.device.as_ref().expect("it is switched off").node()
     }
 
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
@@ -126,10 +119,10 @@ impl Storage {
     }
 
     fn stop(&mut self) {
-        let device = self.device.display().to_string();
-        if Path::new("/sys/block").join(self.device.file_name().unwrap()).join("loop").exists() {
-            let _ = Command::new("partx").args(["--delete", &device]).stderr(Stdio::null()).status();
-            let _ = Command::new("losetup").args(["--detach", &device]).status();
+        self.device = None;
+        // Once it was waited for, its number is another process's.
+        if self.daemon.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
         }
         // The daemon ends well only when asked to: then its log is complete.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.daemon.id()).unwrap());

@@ -11,7 +11,10 @@ use std::{
     process::{Command, ExitStatus},
     thread,
 };
-use testkit::wait::{comes, found};
+use testkit::{
+    disk::Loop,
+    wait::{comes, found},
+};
 
 const SHELL: Program =
     Program { name: "/bin/sh", arguments: &[&["-c", "*"], &["-s", "**"]], variables: &["GIVEN", "HOME"] };
@@ -218,20 +221,6 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-struct Loop(String);
-
-impl Loop {
-    fn new(backing: &Path) -> Self {
-        Self(run("losetup", &["--find", "--show", backing.to_str().unwrap()]))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        run("losetup", &["--detach", &self.0]);
-    }
-}
-
 #[test]
 fn partitions_are_mounted_where_only_the_step_and_its_programs_see_them() {
     if !is_root() {
@@ -241,12 +230,13 @@ fn partitions_are_mounted_where_only_the_step_and_its_programs_see_them() {
     let image = directory.path().join("disk");
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
     run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
-    let disk = Loop::new(&image);
-    let partition = Loop::new(Path::new(&disk.0));
+    let disk = Loop::over(&image, &[]);
+    let partition = Loop::over(disk.node(), &[]);
     fs::create_dir(directory.path().join("mnt")).unwrap();
-    fs::write(directory.path().join("devices"), format!("{} {}", disk.0, partition.0)).unwrap();
+    fs::write(directory.path().join("devices"), format!("{} {}", disk.node().display(), partition.node().display()))
+        .unwrap();
     part("mounts", directory.path());
-    assert!(run("debugfs", &["-R", "cat /file", &partition.0]).ends_with("content"));
+    assert!(run("debugfs", &["-R", "cat /file", partition.node().to_str().unwrap()]).ends_with("content"));
 }
 
 #[test]

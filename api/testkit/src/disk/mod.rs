@@ -3,8 +3,11 @@
 //! Nothing here takes a path from outside: a [`LoopDisk`] is made over a file of the test's own, and is looked at again
 //! before every use.
 
+mod attached;
 pub mod osmet;
 pub mod ostree;
+
+pub use attached::Loop;
 
 use crate::{
     http::{self, Request},
@@ -41,8 +44,8 @@ pub fn run(program: &str, args: &[&str]) -> String {
 
 /// A loop device over a file of our own; both go when it is dropped.
 pub struct LoopDisk {
+    device: Loop,
     dir: TempDir,
-    path: PathBuf,
 }
 
 impl LoopDisk {
@@ -59,31 +62,19 @@ impl LoopDisk {
         let dir = tempfile::Builder::new().prefix("diskwrite-test-").tempdir_in(directory).unwrap();
         let file = dir.path().join("disk");
         File::create(&file).unwrap().set_len(bytes).unwrap();
-        let (sector, file) = (sector.to_string(), file.display().to_string());
-        let mut args = vec!["--find", "--show", "--sector-size", &sector];
-        args.extend(partition_scan.then_some("--partscan"));
-        args.push(&file);
-        let path = PathBuf::from(run("losetup", &args).trim());
-        let disk = Self { dir, path };
-        disk.checked();
-        disk
+        let sector = sector.to_string();
+        let mut options = vec!["--sector-size", &sector];
+        options.extend(partition_scan.then_some("--partscan"));
+        Self { device: Loop::over(&file, &options), dir }
     }
 
-    /// The device, after making sure that it is a loop device over our file and nothing else.
-    fn checked(&self) -> &Path {
-        let name = self.name();
-        assert!(self.path == Path::new("/dev").join(&name) && name.starts_with("loop"), "{}", self.path.display());
-        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap();
-        assert_eq!(Path::new(backing.trim()), self.file(), "{name} is not ours");
-        &self.path
-    }
-
+    #[track_caller]
     pub fn path(&self) -> PathBuf {
-        self.checked().to_owned()
+        self.device.node().to_owned()
     }
 
     pub fn name(&self) -> String {
-        self.path.file_name().unwrap().to_string_lossy().into_owned()
+        self.device.name()
     }
 
     /// What is behind the device.
@@ -94,7 +85,7 @@ impl LoopDisk {
     /// What is on the medium.
     pub fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let mut data = vec![0; usize::try_from(len).unwrap()];
-        File::open(self.checked()).unwrap().read_exact_at(&mut data, offset).unwrap();
+        File::open(self.device.node()).unwrap().read_exact_at(&mut data, offset).unwrap();
         data
     }
 
@@ -103,7 +94,7 @@ impl LoopDisk {
     }
 
     pub fn write(&self, offset: u64, data: &[u8]) {
-        let file = fs::OpenOptions::new().write(true).open(self.checked()).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(self.device.node()).unwrap();
         file.write_all_at(data, offset).unwrap();
         file.sync_all().unwrap();
     }
@@ -121,11 +112,7 @@ impl LoopDisk {
     /// No table, primary or backup, and no boot signature.
     pub fn assert_cleared(&self) {
         for offset in [0, self.size() - MIB] {
-            assert!(
-                self.read(offset, MIB).iter().all(|byte| *byte == 0),
-                "{} is not zero at {offset}",
-                self.path.display()
-            );
+            assert!(self.read(offset, MIB).iter().all(|byte| *byte == 0), "{} is not zero at {offset}", self.name());
         }
         assert_eq!(self.partitions(), Vec::<u32>::new());
     }
@@ -139,20 +126,13 @@ impl LoopDisk {
 
     /// Numbers of the partitions the kernel knows.
     pub fn partitions(&self) -> Vec<u32> {
-        let name = self.name();
-        let prefix = format!("{name}p");
-        let entries = fs::read_dir(format!("/sys/block/{name}")).unwrap();
-        let mut numbers: Vec<u32> = entries
-            .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_prefix(&prefix)?.parse().ok())
-            .collect();
-        numbers.sort_unstable();
-        numbers
+        self.device.partitions()
     }
 
     /// Makes the kernel, and udev where it runs, look at the partitions and what is in them now. Not every kernel finds them itself.
     pub fn list_partitions(&self) {
         let how = if self.partitions().is_empty() { "--add" } else { "--update" };
-        run("partx", &[how, &self.checked().display().to_string()]);
+        run("partx", &[how, &self.device.node().display().to_string()]);
         if Path::new("/run/udev/control").exists() {
             run("udevadm", &["settle"]);
         }
@@ -161,7 +141,7 @@ impl LoopDisk {
     /// Nobody can write to the disk and its listed partitions until the answer is dropped: mounting XFS changes it even where it is
     /// mounted read-only.
     pub fn read_only(&self) -> ReadOnly {
-        let disk = self.checked().display().to_string();
+        let disk = self.device.node().display().to_string();
         let nodes = self.partitions().iter().map(|number| format!("{disk}p{number}")).chain([disk.clone()]).collect();
         let guard = ReadOnly { nodes };
         guard.set("--setro");
@@ -193,17 +173,6 @@ impl Drop for ReadOnly {
     /// The next user of the loop device would find it so.
     fn drop(&mut self) {
         self.set("--setrw");
-    }
-}
-
-impl Drop for LoopDisk {
-    fn drop(&mut self) {
-        let path = self.checked().display().to_string();
-        // Partitions outlive a loop device that does not scan for them.
-        if !self.partitions().is_empty() {
-            let _ = Command::new("partx").args(["--delete", &path]).stderr(Stdio::null()).status();
-        }
-        let _ = Command::new("losetup").args(["--detach", &path]).status();
     }
 }
 

@@ -6,31 +6,19 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 use std::{fs, process::Command, thread};
+use testkit::disk::Loop;
 
-/// A loop device over a file of our own, detached on drop.
-struct Loop {
-    node: String,
+/// A loop device over a file with this content.
+struct Medium {
+    device: Loop,
     _file: tempfile::NamedTempFile,
 }
 
-impl Loop {
-    fn over(content: &[u8]) -> Self {
+impl Medium {
+    fn of(content: &[u8]) -> Self {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         io::Write::write_all(&mut file, content).unwrap();
-        let made = Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file.path()).output().unwrap();
-        assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
-        let node = String::from_utf8(made.stdout).unwrap().trim().to_owned();
-        assert!(node.starts_with("/dev/loop"), "{node}");
-        Self { node, _file: file }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").args(["--detach", &self.node]).status();
-        if !detached.is_ok_and(|status| status.success()) {
-            eprintln!("{} could not be detached", self.node);
-        }
+        Self { device: Loop::over(file.path(), &["--read-only"]), _file: file }
     }
 }
 
@@ -40,15 +28,15 @@ fn boot_signatures_are_read_from_the_device() {
         return;
     }
     let mut content = vec![0; 1 << 20];
-    let blank = Loop::over(&content);
+    let blank = Medium::of(&content);
     content[510..512].copy_from_slice(&[0x55, 0xaa]);
-    let bootable = Loop::over(&content);
-    let tiny = Loop::over(&[]);
+    let bootable = Medium::of(&content);
+    let tiny = Medium::of(&[]);
     let root = Root::open("/").unwrap();
     let all = devices(&root);
     for (device, expected) in [(&blank, false), (&bootable, true), (&tiny, false)] {
-        let found = all.iter().find(|d| d.node() == Path::new(&device.node)).unwrap();
-        assert_eq!(ask(&root, &[found])[0].is_bootable, expected, "{}", device.node);
+        let found = all.iter().find(|d| d.node() == device.device.node()).unwrap();
+        assert_eq!(ask(&root, &[found])[0].is_bootable, expected, "{}", device.device.name());
     }
 }
 
@@ -64,23 +52,23 @@ fn what_is_mounted_is_in_use() {
         Ok(status) => assert!(status.success()),
         Err(error) => return testkit::skip::because(format_args!("mkfs.ext4: {error}")),
     }
-    let (used, free) = (Loop::over(&fs::read(image.path()).unwrap()), Loop::over(&[0; 4096]));
-    let node = used.node.clone();
+    let (used, free) = (Medium::of(&fs::read(image.path()).unwrap()), Medium::of(&[0; 4096]));
+    let node = used.device.node().to_owned();
     let target = tempfile::tempdir().unwrap();
     let at = target.path().to_owned();
     let table = thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNS).unwrap();
         let none = None::<&Path>;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-        mount(Some(node.as_str()), &at, Some("ext4"), MsFlags::MS_RDONLY, none).unwrap();
+        mount(Some(&node), &at, Some("ext4"), MsFlags::MS_RDONLY, none).unwrap();
         fs::read_to_string("/proc/thread-self/mountinfo").unwrap()
     });
     let mounts: Vec<Mount> = kernel::mounts::mounts(&table.join().unwrap());
     let root = Root::open("/").unwrap();
     let all = devices(&root);
     let usage = Usage::new(&root, &all, &mounts, &[]);
-    let judged = |device: &Loop| {
-        let device = all.iter().find(|found| found.node() == Path::new(&device.node)).unwrap();
+    let judged = |device: &Medium| {
+        let device = all.iter().find(|found| found.node() == device.device.node()).unwrap();
         let verdict = eligibility::judge(&root, device, kind::drive_type(&root, device), &usage, None);
         (usage.direct(&device.name).to_vec(), verdict.reasons)
     };
