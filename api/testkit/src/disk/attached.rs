@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
 };
 
 /// A loop device. It is detached once, when this is dropped: its number is any other test's from then on.
@@ -31,7 +32,7 @@ impl Loop {
         &self.node
     }
 
-    /// `loop7`
+    /// The device's name without its directory: `loop7`.
     pub fn name(&self) -> String {
         self.node.file_name().unwrap().to_string_lossy().into_owned()
     }
@@ -60,7 +61,9 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         if !self.is_ours() {
-            return eprintln!("{} was detached by another", self.node.display());
+            // A second panic would end the process before the first is reported.
+            assert!(thread::panicking(), "{} was detached by another", self.node.display());
+            return;
         }
         // Partitions outlive a loop device that does not scan for them.
         if !self.partitions().is_empty() {
