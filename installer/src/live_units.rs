@@ -2,6 +2,7 @@
 
 use crate::cli::live_value;
 use anyhow::Context;
+use kernel::spelling;
 use std::{
     env, fs,
     fs::{File, OpenOptions},
@@ -47,7 +48,8 @@ fn generate(root: &Path, dir: &Path) -> anyhow::Result<()> {
         _ => symlink(TARGET, &link),
     }
     .with_context(|| format!("creating {}", link.display()))?;
-    if !value("coreos.inst.skip_reboot").is_some_and(|value| !matches!(value, "0" | "no" | "off")) {
+    // A value that is neither makes the installation fail, and is on until it does.
+    if value("coreos.inst.skip_reboot").is_none_or(|value| spelling::switch(value) == Some(false)) {
         let path = root.join(REBOOT);
         File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     }

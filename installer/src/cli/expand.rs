@@ -50,6 +50,16 @@ pub(super) fn expand(config: &InstallConfig) -> Result<Vec<String>, ExpandError>
     Ok(words)
 }
 
+/// Whether one of these config files is so.
+pub(super) fn any(files: &[PathBuf], is_so: impl Fn(&InstallConfig) -> bool) -> Result<bool, ExpandError> {
+    for path in files {
+        if is_so(&read(path)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn read(path: &Path) -> Result<InstallConfig, ExpandError> {
     let failed = |source| ExpandError::Open { path: path.to_owned(), source };
     let mut text = Vec::new();

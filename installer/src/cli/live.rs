@@ -4,7 +4,7 @@
 //! name, then the `coreos.inst.*` arguments; the kernel's network arguments are passed to the first boot.
 
 use super::expand::option;
-use kernel::order;
+use kernel::{order, spelling};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -39,16 +39,37 @@ const FIRST_BOOT: [&str; 19] = [
 ];
 /// Arguments about the devices of IBM Z, that every boot gets.
 const EVERY_BOOT: [&str; 5] = ["cio_ignore", "rd.dasd", "rd.zfcp", "rd.znet", "zfcp.allow_lun_scan"];
-/// Arguments that are an option with the same value.
-const COPIED: [(&str, &str); 5] = [
-    ("coreos.inst.image_url", "image-url"),
-    ("coreos.inst.platform_id", "platform"),
-    ("coreos.inst.stream", "stream"),
-    ("coreos.inst.save_partlabel", "save-partlabel"),
-    ("coreos.inst.save_partindex", "save-partindex"),
+/// What the installation's own arguments begin with.
+const PREFIX: &str = "coreos.inst.";
+/// All of them. Another one is a mistake: what it asked for would not be done, and the disk would be erased.
+const ARGUMENTS: [(&str, Meaning); 10] = [
+    ("install_dev", Meaning::Disk),
+    ("ignition_url", Meaning::Ignition),
+    ("image_url", Meaning::Last("image-url")),
+    ("platform_id", Meaning::Last("platform")),
+    ("stream", Meaning::Last("stream")),
+    ("save_partlabel", Meaning::Each("save-partlabel")),
+    ("save_partindex", Meaning::Each("save-partindex")),
+    ("insecure", Meaning::Switch(Some("--insecure"))),
+    ("secure_ipl", Meaning::Switch(Some("--secure-ipl"))),
+    // For the generator.
+    ("skip_reboot", Meaning::Switch(None)),
 ];
-/// Arguments that are a flag.
-const FLAGS: [(&str, &str); 2] = [("coreos.inst.insecure", "--insecure"), ("coreos.inst.secure_ipl", "--secure-ipl")];
+
+/// What an argument is on the command line.
+#[derive(Clone, Copy)]
+enum Meaning {
+    /// The disk.
+    Disk,
+    /// The Ignition config, where the value is not `skip`.
+    Ignition,
+    /// The last value is an option's.
+    Last(&'static str),
+    /// Each value is an option's.
+    Each(&'static str),
+    /// This flag, unless the value says no.
+    Switch(Option<&'static str>),
+}
 
 /// Why the live system's configuration can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +88,22 @@ pub(super) enum LiveError {
         /// Where the argument would be.
         arguments: PathBuf,
     },
+    #[error("kernel argument {name}")]
+    Argument { name: String, source: ArgumentError },
+}
+
+/// Why one of the kernel's arguments can't be followed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArgumentError {
+    #[error("it is not known, and nothing was erased: {hint}")]
+    Unknown { hint: String },
+    #[error("it has no value: leave it out, or write {name}=VALUE")]
+    Empty { name: String },
+    #[error("{value} is neither yes nor no: write one of {}", spelling::SWITCH)]
+    NoSwitch { value: String },
+    /// The last one would win in silence, and be destroyed.
+    #[error("it names more than one disk, {first} and {second}: leave one out")]
+    TwoDisks { first: String, second: String },
 }
 
 /// What the live system below `root` says, as words of a command line.
@@ -75,7 +112,7 @@ pub(super) fn words(root: &Path) -> Result<Vec<String>, LiveError> {
     let arguments = fs::read_to_string(&path).map_err(|source| LiveError::Read { path: path.clone(), source })?;
     let config_dir = root.join(CONFIG_DIR);
     let files = files(&config_dir)?;
-    from_arguments(files, &arguments).ok_or(LiveError::NoDevice { config_dir, arguments: path })
+    from_arguments(files, &arguments)?.ok_or(LiveError::NoDevice { config_dir, arguments: path })
 }
 
 /// Deletes the config files: a system that is not live would install again at every boot.
@@ -122,13 +159,10 @@ fn files(dir: &Path) -> Result<Vec<String>, LiveError> {
 }
 
 /// None where nothing names a disk; a config file is believed to.
-fn from_arguments(files: Vec<String>, line: &str) -> Option<Vec<String>> {
+fn from_arguments(files: Vec<String>, line: &str) -> Result<Option<Vec<String>>, LiveError> {
     let arguments = split(line);
+    let given = given(&arguments)?;
     let mut words: Vec<_> = files.iter().flat_map(|file| option("config-file", file)).collect();
-    if let Some(url) = value(&arguments, "coreos.inst.ignition_url").filter(|url| *url != "skip") {
-        words.extend(option("ignition-url", url));
-        words.push("--insecure-ignition".into());
-    }
     let mut first_boot = String::from("rd.neednet=1");
     for argument in &arguments {
         if is_one_of(argument, &FIRST_BOOT) {
@@ -140,25 +174,62 @@ fn from_arguments(files: Vec<String>, line: &str) -> Option<Vec<String>> {
     if first_boot.contains(' ') {
         words.extend(option("firstboot-args", &first_boot));
     }
-    for (argument, name) in COPIED {
-        if let Some(value) = value(&arguments, argument) {
-            words.extend(option(name, value));
+    let mut disk = None;
+    for (name, meaning) in ARGUMENTS {
+        let values = || given.iter().filter(|(given, _)| *given == name).map(|(_, value)| *value);
+        let Some(last) = values().next_back() else { continue };
+        match meaning {
+            Meaning::Disk => {
+                if let Some(first) = values().find(|value| *value != last) {
+                    return Err(refused(name, ArgumentError::TwoDisks { first: first.into(), second: last.into() }));
+                }
+                disk = Some(if last.contains('/') { last.to_owned() } else { format!("/dev/{last}") });
+            }
+            Meaning::Ignition if last == "skip" => {}
+            Meaning::Ignition => {
+                words.extend(option("ignition-url", last));
+                words.push("--insecure-ignition".into());
+            }
+            Meaning::Last(option_name) => words.extend(option(option_name, last)),
+            Meaning::Each(option_name) => words.extend(values().flat_map(|value| option(option_name, value))),
+            Meaning::Switch(flag) => {
+                let value = spelling::switch(last);
+                let is_on = value.ok_or_else(|| refused(name, ArgumentError::NoSwitch { value: last.into() }))?;
+                words.extend(flag.filter(|_| is_on).map(str::to_owned));
+            }
         }
     }
-    for (name, flag) in FLAGS {
-        if value(&arguments, name).is_some_and(|value| !matches!(value, "0" | "no" | "off")) {
-            words.push(flag.into());
+    if disk.is_none() && files.is_empty() {
+        return Ok(None);
+    }
+    words.extend(disk);
+    Ok(Some(words))
+}
+
+/// The installation's own arguments without what they begin with, and their values; a switch without one is on.
+fn given<'a>(arguments: &[&'a str]) -> Result<Vec<(&'a str, &'a str)>, LiveError> {
+    let mut given = Vec::new();
+    for argument in arguments.iter().filter_map(|argument| argument.strip_prefix(PREFIX)) {
+        let (name, value) = argument.split_once('=').map_or((argument, None), |(name, value)| (name, Some(value)));
+        let Some((_, meaning)) = ARGUMENTS.iter().find(|(known, _)| *known == name) else {
+            let names = || ARGUMENTS.iter().map(|(name, _)| *name);
+            let hint = match spelling::nearest(name, names()) {
+                Some(nearest) => format!("did you mean {PREFIX}{nearest}?"),
+                None => format!("known are {PREFIX}{{{}}}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(refused(name, ArgumentError::Unknown { hint }));
+        };
+        match (value, meaning) {
+            (None, Meaning::Switch(_)) => given.push((name, "yes")),
+            (Some(value), _) if !value.is_empty() => given.push((name, value)),
+            _ => return Err(refused(name, ArgumentError::Empty { name: format!("{PREFIX}{name}") })),
         }
     }
-    // The disk is for this installation alone, and the network may come late.
-    words.extend(option("fetch-retries", "infinite"));
-    match value(&arguments, "coreos.inst.install_dev") {
-        Some(device) if device.contains('/') => words.push(device.to_owned()),
-        Some(name) => words.push(format!("/dev/{name}")),
-        None if files.is_empty() => return None,
-        None => {}
-    }
-    Some(words)
+    Ok(given)
+}
+
+fn refused(name: &str, source: ArgumentError) -> LiveError {
+    LiveError::Argument { name: format!("{PREFIX}{name}"), source }
 }
 
 /// The value of the last argument with this name; of one without `=` the name. Empty is none.

@@ -150,7 +150,12 @@ impl Install {
     /// The options of this command line behind those of the live system.
     fn read_live(&self) -> anyhow::Result<InstallConfig> {
         let mut words = live::words(&self.root)?;
+        let files = parse(&words).context("processing the live system's configuration")?.config_file;
         words.extend(expand::words_for(&self.config)?);
+        if self.config.fetch_retries.is_none() && !expand::any(&files, |config| config.fetch_retries.is_some())? {
+            // The disk is for this installation alone, and the network may come late.
+            words.extend(expand::option("fetch-retries", "infinite"));
+        }
         self.say(&format!("coreos-installer install {}", words.join(" ")));
         let mut config = parse(&words).context("processing the live system's configuration")?;
         config.config_file.extend_from_slice(&self.config.config_file);

@@ -40,6 +40,7 @@ pub mod region;
 mod root;
 pub mod rtnetlink;
 pub mod socket;
+pub mod spelling;
 pub mod supervise;
 pub mod terminal;
 pub mod tpm;

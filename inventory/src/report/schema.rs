@@ -1,7 +1,7 @@
 //! The form of a report: its JSON Schema, and what that says of a path, so that a misspelt one is noticed.
 
 use flate2::read::DeflateDecoder;
-use kernel::order::Gather;
+use kernel::{order::Gather, spelling::nearest};
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, io::Read};
 
@@ -88,24 +88,8 @@ impl<'a> Shape<'a> {
 
     /// The field that was probably meant.
     pub(super) fn nearest_field(&self, name: &str) -> Option<&'a str> {
-        let (distance, nearest) = self.fields().into_iter().map(|field| (distance(name, field), field)).min()?;
-        (distance <= nearest.len().div_ceil(2)).then_some(nearest)
+        nearest(name, self.fields())
     }
-}
-
-/// Characters to add, drop or change to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
