@@ -40,7 +40,7 @@ pub use discovery::Discovery;
 pub use environment::Environment;
 pub use error::BuildError;
 pub use host::HostConfig;
-pub use json::Position;
+pub use json::{Position, json_tree};
 pub use overrides::{OverrideError, merge_override};
 pub use pack::pack;
 pub use parts::AgentBinary;

@@ -4,8 +4,10 @@
 //! they contain escapes, and depth needs no stack to read or to drop.
 
 mod scan;
+mod tree;
 
 pub(crate) use scan::parse;
+pub use tree::json_tree;
 
 use std::borrow::Cow;
 

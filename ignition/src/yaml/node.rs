@@ -22,6 +22,8 @@ pub enum NodeError {
     Yaml(#[from] WordedError),
     #[error("line {} col {}: {what}", at.line, at.column)]
     Here { at: Position, what: &'static str },
+    #[error("line {} col {}: the mapping has this key twice", at.line, at.column)]
+    Twice { at: Position, key: String },
 }
 
 impl From<YamlError> for NodeError {
@@ -168,7 +170,7 @@ impl Composer<'_> {
             } else if seen.insert(key.clone()) {
                 members.push(Member { key, at, value });
             } else {
-                return here(at, "the mapping has this key twice");
+                return Err(Stop::Fault(NodeError::Twice { at, key: key.to_string() }));
             }
         }
         members.extend(merged.into_iter().filter(|member| seen.insert(member.key.clone())));

@@ -70,7 +70,10 @@ fn a_disk_without_a_directory_is_in_dev() {
 #[test]
 fn what_can_not_be_done_is_refused_before_anything_is_erased() {
     let table = [
-        ("save_partlable=data*", "save_partlable: it is not known, and nothing was erased: did you mean coreos.inst.save_partlabel?"),
+        (
+            "save_partlable=data*",
+            "save_partlable: it is not known, and nothing was erased: did you mean coreos.inst.save_partlabel?",
+        ),
         ("skip_rebot", "skip_rebot: it is not known, and nothing was erased: did you mean coreos.inst.skip_reboot?"),
         ("save_partlabel=", "save_partlabel: it has no value: leave it out, or write coreos.inst.save_partlabel=VALUE"),
         ("stream", "stream: it has no value: leave it out, or write coreos.inst.stream=VALUE"),

@@ -19,7 +19,7 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// Characters to add, drop or change to make one of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {
@@ -51,5 +51,13 @@ mod tests {
         assert_eq!(nearest("steam", names), Some("stream"));
         assert_eq!(nearest("x", names), None);
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(
+            [("", "abc"), ("abc", "abc"), ("abd", "abc"), ("ac", "abc")].map(|(a, b)| distance(a, b)),
+            [3, 0, 1, 1]
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What to bake in, from the command line and the files it names.
 
-use super::content::{Content, Ingredients, Service};
+use super::content::{Content, Ingredients, RENDEZVOUS_DIR, Service};
 use super::program::{self, Program};
 use anyhow::{Context, bail, ensure};
 use api::{InfraEnvId, Secret};
@@ -8,6 +8,7 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Maximum size of a rack plan, which is held in memory here and on every machine.
 const MAX_PLAN_BYTES: u64 = 64 << 20;
@@ -15,6 +16,9 @@ const MAX_PLAN_BYTES: u64 = 64 << 20;
 const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Maximum depth of a plan's directory.
 const MAX_DEPTH: usize = 8;
+
+/// Where the service of a plan keeps its records on the machine.
+const STATE_DIR: &str = "/var/lib/landfall/service";
 
 /// Their group in the help.
 pub(crate) const CONTENT: &str = "Content";
@@ -80,6 +84,9 @@ impl OverlayOptions {
         let ca_pem = self.cacert.as_deref().map(certificates).transpose()?;
         let agent_toml = self.config.as_deref().map(read).transpose()?;
         let rendezvous = self.rendezvous.as_deref().map(plan).transpose()?.unwrap_or_default();
+        if let Some(directory) = &self.rendezvous {
+            judge(directory, self.rendezvous_options.as_deref().unwrap_or_default())?;
+        }
         let mut rendezvous_options = self.rendezvous_options;
         if let (Some(image), false) = (image, rendezvous.is_empty()) {
             let options = rendezvous_options.get_or_insert_default();
@@ -104,6 +111,37 @@ impl OverlayOptions {
             rendezvous_options,
         })?)
     }
+}
+
+/// Has the plan and the options read by the command that reads them on the machine: what it refuses there is refused here. A program
+/// without that command can't say.
+fn judge(directory: &Path, options: &str) -> anyhow::Result<()> {
+    if !Program::read(Some(Path::new(program::RUNNING)))?.has_service {
+        return Ok(());
+    }
+    let mut command = Command::new(program::RUNNING);
+    command.arg("serve").arg("--rendezvous").arg(directory).args(["--announce", "--state-dir", STATE_DIR, "--check"]);
+    let mut words = options.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        // Keys are files of the machine; those of the plan are here.
+        let is_key = ["--rendezvous-key", "--auth-key"].contains(&word);
+        match words.next_if(|_| is_key).map(|path| here(path, directory)) {
+            Some(path) if path.exists() => drop(command.arg(word).arg(path)),
+            Some(_) => {}
+            None => drop(command.arg(word)),
+        }
+    }
+    let output = command.stdin(Stdio::null()).output().context("cannot run this program again to check the plan")?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    ensure!(output.status.success(), "the plan in {} cannot be used: {}", directory.display(), said(&output.stderr));
+    said(&output.stdout).lines().filter(|line| line.starts_with("nothing")).for_each(|line| eprintln!("{line}"));
+    Ok(())
+}
+
+/// The file that has this path on the machine, if it comes from the plan.
+fn here(path: &str, directory: &Path) -> PathBuf {
+    let of_plan = Path::new(path).strip_prefix(RENDEZVOUS_DIR);
+    of_plan.map_or_else(|_| PathBuf::from(path), |rest| directory.join(rest))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

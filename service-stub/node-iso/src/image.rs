@@ -75,6 +75,7 @@ impl Plan {
         let mut documents = parse(NODES, &nodes)?;
         documents.extend(parse(CLUSTER, &cluster.document().to_string())?);
         let rack = plan(&documents, None)?;
+        rack.judge()?;
         let infra_env = Rendezvous::new(rack.clone(), None).infra_env;
         let (key, der) = SigningKey::generate().context("the system has no random numbers")?;
         let claims = Claims { infra_env_id: Some(infra_env), exp: Some(expires), ..Claims::default() };

@@ -182,7 +182,7 @@ fn a_cluster_of_another_kind_or_an_unknown_field_is_refused_before_anything_is_w
     let now = Timestamp::now();
     for (nodes, said) in [
         ("hosts: []\n".to_owned(), "nodes-config.yaml: hosts: is empty"),
-        (format!("{NODES}kind_of_nodes: x\n"), "kind_of_nodes: is not a field of this file"),
+        (format!("{NODES}kind_of_nodes: x\n"), "kind_of_nodes, line 7: is not a field of this document"),
     ] {
         let error = Plan::new(nodes, cluster(), now).err().unwrap().to_string();
         assert!(error.contains(said), "{error}");

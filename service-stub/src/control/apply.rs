@@ -9,16 +9,22 @@ use super::{
     read_small,
     table::{Column, Table},
 };
-use crate::rendezvous::{self, Document, HostChange, PlannedHost};
-use crate::text::at;
+use crate::handlers::{cluster_settings, infra_envs, new_cluster};
+use crate::http::body::BodyShape;
+use crate::releases::normal_architecture;
+use crate::rendezvous::{self, Document, HostChange, HostNow, PlannedHost, Rack, Unknown};
+use crate::text::{at, plain};
+use crate::view::{SECRET_DIGEST, secret_digest};
 use anyhow::{Context, ensure};
 use api::endpoint::{
-    Endpoint, GET_CLUSTER, GET_INFRA_ENV, LIST_CLUSTERS, LIST_INFRA_ENVS, REGISTER_CLUSTER, REGISTER_INFRA_ENV, Target,
-    UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV, UPDATE_INSTALLER_ARGS,
+    CREATE_MANIFEST, DOWNLOAD_MANIFEST, Endpoint, GET_CLUSTER, GET_INFRA_ENV, LIST_CLUSTERS, LIST_HOSTS,
+    LIST_INFRA_ENVS, LIST_MANIFESTS, REGISTER_CLUSTER, REGISTER_INFRA_ENV, Target, UPDATE_CLUSTER, UPDATE_HOST,
+    UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV, UPDATE_INSTALL_CONFIG, UPDATE_INSTALLER_ARGS,
 };
-use api::{ClientError, Host, Inventory};
+use api::{ClientError, Inventory};
+use ignition::yaml;
 use serde_json::{Map, Value, json};
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// A larger file is not a manifest.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -47,6 +53,9 @@ pub struct Apply {
     /// Show what would be created or changed
     #[arg(long)]
     dry_run: bool,
+    /// Ignore fields that are not known, with a warning; never those about machines, disks and encryption
+    #[arg(long)]
+    ignore_unknown: bool,
 }
 
 /// A kind of record that documents create and change.
@@ -54,40 +63,33 @@ struct Kind {
     name: &'static str,
     create: &'static Endpoint,
     update: &'static Endpoint,
-    /// Fields that may be changed and are shown. Secrets are not shown, so they cannot be compared.
-    fields: &'static [&'static str],
+    /// What a request that makes one may say, and one that changes it.
+    new: &'static BodyShape,
+    changed: &'static BodyShape,
+    /// Fields of new ones that a record shows under another name.
+    shown: &'static [(&'static str, &'static str)],
 }
 
 const CLUSTER: Kind = Kind {
     name: "cluster",
     create: &REGISTER_CLUSTER,
     update: &UPDATE_CLUSTER,
-    fields: &[
-        "base_dns_domain",
-        "ssh_public_key",
-        "api_vips",
-        "ingress_vips",
-        "machine_networks",
-        "mirror_registry_configuration",
-        "cluster_networks",
-        "service_networks",
-        "network_type",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-    ],
+    new: &new_cluster::BODY,
+    changed: &cluster_settings::BODY,
+    shown: &[],
 };
 const INFRA_ENV: Kind = Kind {
     name: "infra-env",
     create: &REGISTER_INFRA_ENV,
     update: &UPDATE_INFRA_ENV,
-    fields: &[
-        "additional_ntp_sources",
-        "ssh_authorized_key",
-        "ignition_config_override",
-        "mirror_registry_configuration",
-    ],
+    new: &infra_envs::NEW_INFRA_ENV,
+    changed: &infra_envs::CHANGED_INFRA_ENV,
+    shown: &[("image_type", "type")],
 };
+/// They say which record it is.
+const IDENTITY: [&str; 2] = ["name", "cluster_id"];
+/// It is not shown: a service of ours shows its digest ([`secret_digest`]).
+const PULL_SECRET: &str = "pull_secret";
 
 /// What is done about a record.
 #[derive(Debug)]
@@ -104,31 +106,92 @@ impl Step {
     }
 
     /// Creates a record, or changes the fields that are wanted otherwise.
-    fn of_record(kind: &Kind, name: &str, known: Option<&Value>, wanted: Value) -> Self {
+    ///
+    /// # Errors
+    /// Some of them can't be changed.
+    fn of_record(kind: &Kind, name: &str, known: Option<&Value>, wanted: Value) -> anyhow::Result<Self> {
         let Some(known) = known else {
-            return Self { request: Some((kind.create.at(&[]), wanted)), ..Self::nothing(kind.name, name, "created") };
+            return Ok(Self {
+                request: Some((kind.create.at(&[]), wanted)),
+                ..Self::nothing(kind.name, name, "created")
+            });
         };
-        let changes = differences(&wanted, known, kind.fields);
+        let Differences { changes, fixed } = differences(kind, &wanted, known);
+        ensure!(
+            fixed.is_empty(),
+            "{} {name} cannot be changed in {}: give what it has, or delete it and apply again",
+            kind.name,
+            fixed.join(", ")
+        );
         if changes.is_empty() {
-            return Self::nothing(kind.name, name, "unchanged");
+            return Ok(Self::nothing(kind.name, name, "unchanged"));
         }
         let target = kind.update.at(&[&at(known, "/id")]);
-        Self::change(kind.name, name, &names(&changes), target, Value::Object(changes))
+        Ok(Self::change(kind.name, name, &names(&changes), target, Value::Object(changes)))
     }
 
     fn change(kind: &'static str, name: &str, what: &str, target: Target, body: Value) -> Self {
         Self { request: Some((target, body)), ..Self::nothing(kind, name, &format!("changed ({what})")) }
     }
 
+    /// What a cluster has beside its parameters: overrides of its install configuration, and manifests.
+    fn of_additions(
+        session: &Session,
+        rack: &Rack,
+        now: Option<&Value>,
+        cluster: Option<&str>,
+    ) -> anyhow::Result<Vec<Self>> {
+        let (name, id) = (&rack.cluster.name, cluster.unwrap_or_default());
+        let mut steps = Vec::new();
+        if !rack.overrides.is_empty() {
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
+            let shown = now.and_then(|now| parsed(at(now, "/install_config_overrides")));
+            let body = Value::from(rack.overrides.as_str());
+            steps.push(match (now, shown == parsed(&rack.overrides)) {
+                (Some(_), true) => Self::nothing("install-config", name, "unchanged"),
+                (Some(_), false) => {
+                    Self::change("install-config", name, "overrides", UPDATE_INSTALL_CONFIG.at(&[&id]), body)
+                }
+                (None, _) => Self {
+                    request: Some((UPDATE_INSTALL_CONFIG.at(&[&id]), body)),
+                    ..Self::nothing("install-config", name, "created")
+                },
+            });
+        }
+        if rack.manifests.is_empty() {
+            return Ok(steps);
+        }
+        let list = if now.is_some() { session.list(&LIST_MANIFESTS.at(&[&id]))? } else { Vec::new() };
+        for manifest in &rack.manifests {
+            let request = Some((CREATE_MANIFEST.at(&[&id]), manifest.body()));
+            let step = Self::nothing("manifest", manifest.file(), "created");
+            let is_there = list
+                .iter()
+                .any(|one| at(one, "/folder") == rendezvous::MANIFESTS && at(one, "/file_name") == manifest.file());
+            if !is_there {
+                steps.push(Self { request, ..step });
+                continue;
+            }
+            let target =
+                DOWNLOAD_MANIFEST.at(&[&id]).with("file_name", manifest.file()).with("folder", rendezvous::MANIFESTS);
+            steps.push(match session.client.file(&target)? == manifest.content().as_bytes() {
+                true => Self { result: "unchanged".into(), ..step },
+                false => Self { result: "changed (content)".into(), request, ..step },
+            });
+        }
+        Ok(steps)
+    }
+
     /// Gives a host its part of the plan, if it has registered.
-    fn of_host(plan: &PlannedHost, hosts: &[Host]) -> anyhow::Result<Vec<Self>> {
+    fn of_host(plan: &PlannedHost, hosts: &[HostNow]) -> anyhow::Result<Vec<Self>> {
         let label = plan.label();
-        let inventory = |host: &Host| serde_json::from_str::<Inventory>(&host.inventory).ok();
-        let mut registered = hosts.iter().filter_map(|host| Some((host, inventory(host)?)));
-        let Some((host, inventory)) = registered.find(|(_, inventory)| plan.is(inventory)) else {
+        let inventory = |now: &HostNow| serde_json::from_str::<Inventory>(&now.host.inventory).ok();
+        let mut registered = hosts.iter().filter_map(|now| Some((now, inventory(now)?)));
+        let Some((now, inventory)) = registered.find(|(_, inventory)| plan.is(inventory)) else {
             return Ok(vec![Self::nothing("host", &label, "has not registered")]);
         };
-        let changes = plan.changes(host, &inventory).with_context(|| format!("host {label}"))?;
+        let host = &now.host;
+        let changes = plan.changes(now, &inventory).with_context(|| format!("host {label}"))?;
         if changes.is_empty() {
             return Ok(vec![Self::nothing("host", &label, "unchanged")]);
         }
@@ -158,37 +221,56 @@ impl Apply {
         let documents = self.documents()?;
         let version = self.openshift_version.as_deref();
         let failed = || format!("{} is not a rack's documents", self.path.display());
-        let rack = rendezvous::changes(&documents, version).with_context(failed)?;
+        let unknown = if self.ignore_unknown { Unknown::Ignored } else { Unknown::Refused };
+        let rack = rendezvous::changes(&documents, version, unknown).with_context(failed)?;
         // What is created needs all that a new rack has.
         let complete = |known: Option<&Value>| match known {
-            Some(_) => Ok(()),
-            None => rendezvous::plan(&documents, version).map(drop).with_context(failed),
+            Some(_) => rack.judge_itself().with_context(failed),
+            None => {
+                rendezvous::plan_with(&documents, version, unknown).and_then(|rack| rack.judge()).with_context(failed)
+            }
         };
-        rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        rack.tell();
         let session = self.reach.session()?;
         let mut done = Vec::new();
         let name = &rack.cluster.name;
         let all = session.list(&LIST_CLUSTERS.at(&[]))?;
         let known = only("cluster", &all, name)?.map(|known| at(known, "/id").to_owned());
-        let now = known.as_deref().map(|id| session.client.document(&GET_CLUSTER.at(&[&id]))).transpose()?;
-        complete(now.as_ref())?;
-        let step = Step::of_record(&CLUSTER, name, now.as_ref(), json!(rack.cluster));
-        let cluster = known.or(self.carry_out(&session, &mut done, step)?);
-
-        let name = &rack.infra_env.name;
+        let cluster_now = known.as_deref().map(|id| session.client.document(&GET_CLUSTER.at(&[&id]))).transpose()?;
+        complete(cluster_now.as_ref())?;
+        let infra_env_name = &rack.infra_env.name;
         let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
-        let known = infra_env_of(&all, cluster.as_deref(), name)?.map(|known| at(known, "/id").to_owned());
-        let now = known.as_deref().map(|id| session.client.document(&GET_INFRA_ENV.at(&[&id]))).transpose()?;
-        complete(now.as_ref())?;
+        let known_infra_env =
+            infra_env_of(&all, known.as_deref(), infra_env_name)?.map(|known| at(known, "/id").to_owned());
+        let infra_env_now =
+            known_infra_env.as_deref().map(|id| session.client.document(&GET_INFRA_ENV.at(&[&id]))).transpose()?;
+        complete(infra_env_now.as_ref())?;
+        // Both before anything is sent: what can't be changed stops all.
+        let step = Step::of_record(&CLUSTER, name, cluster_now.as_ref(), json!(rack.cluster))?;
         let mut wanted = json!(rack.infra_env);
+        let mut infra_env_step = Step::of_record(&INFRA_ENV, infra_env_name, infra_env_now.as_ref(), wanted.clone())?;
+        let cluster = known.or(self.carry_out(&session, &mut done, step)?);
+        for step in Step::of_additions(&session, &rack, cluster_now.as_ref(), cluster.as_deref())? {
+            self.carry_out(&session, &mut done, step)?;
+        }
         wanted["cluster_id"] = cluster.into();
-        let step = Step::of_record(&INFRA_ENV, name, now.as_ref(), wanted);
-        let infra_env = known.or(self.carry_out(&session, &mut done, step)?);
+        if infra_env_now.is_none() {
+            infra_env_step = Step::of_record(&INFRA_ENV, infra_env_name, None, wanted)?;
+        }
+        let infra_env = known_infra_env.or(self.carry_out(&session, &mut done, infra_env_step)?);
 
-        let hosts = infra_env.map(|id| anyhow::Ok(session.client.hosts(id.parse()?)?)).transpose()?.unwrap_or_default();
+        let hosts = infra_env.map(|id| session.list(&LIST_HOSTS.at(&[&id]))).transpose()?.unwrap_or_default();
+        let hosts: Vec<HostNow> =
+            hosts.into_iter().map(serde_json::from_value).collect::<Result<_, _>>().context("the service's hosts")?;
+        let mut refused = 0_usize;
         for plan in &rack.hosts {
-            for step in Step::of_host(plan, &hosts)? {
-                self.carry_out(&session, &mut done, step)?;
+            // What stops one host stops none of those after it.
+            let carried_out = Step::of_host(plan, &hosts).and_then(|steps| {
+                steps.into_iter().try_for_each(|step| self.carry_out(&session, &mut done, step).map(drop))
+            });
+            if let Err(error) = carried_out {
+                refused += 1;
+                done.push(["host".to_owned(), plan.label(), format!("refused: {error:#}")]);
             }
         }
         if session.json {
@@ -201,6 +283,7 @@ impl Apply {
             done.into_iter().for_each(|row| table.row(row));
             console.table(&table)?;
         }
+        ensure!(refused == 0, "{refused} of {} hosts have not got their part of the plan", rack.hosts.len());
         Ok(ExitCode::SUCCESS)
     }
 
@@ -254,11 +337,104 @@ fn only<'a>(kind: &str, all: &'a [Value], name: &str) -> anyhow::Result<Option<&
     Ok(first)
 }
 
-/// The fields that are wanted otherwise than they are.
-fn differences(wanted: &Value, now: &Value, fields: &[&str]) -> Map<String, Value> {
-    let wanted = |name: &str| wanted.get(name).filter(|value| !value.is_null() && **value != json!("")).cloned();
-    let differing = fields.iter().filter_map(|name| Some(((*name).to_owned(), wanted(name)?)));
-    differing.filter(|(name, value)| !contains(now.get(name), value)).collect()
+/// What is wanted otherwise than it is.
+#[derive(Debug, Default)]
+struct Differences {
+    changes: Map<String, Value>,
+    /// What can't be changed: each with what it is and what is wanted.
+    fixed: Vec<String>,
+}
+
+/// Compares all that a new record may have. What the documents leave out stays as it is.
+fn differences(kind: &Kind, wanted: &Value, now: &Value) -> Differences {
+    let mut found = Differences::default();
+    for field in kind.new.fields.iter().map(|field| field.name).filter(|name| !IDENTITY.contains(name)) {
+        let value = wanted.get(field).filter(|value| !value.is_null() && **value != json!("") && **value != json!([]));
+        let Some(value) = value else { continue };
+        let name = kind.shown.iter().find(|(own, _)| *own == field).map_or(field, |(_, shown)| shown);
+        let shown = now.get(name).unwrap_or(&Value::Null);
+        if is_as_wanted(field, value, now, shown) {
+            continue;
+        }
+        let value = if field == NETWORKS { &with_other_networks(value, shown) } else { value };
+        if kind.changed.fields.iter().any(|known| known.name == field) {
+            found.changes.insert(field.to_owned(), value.clone());
+        } else {
+            found.fixed.push(format!("{field} (it is {}, wanted is {})", short(shown), short(value)));
+        }
+    }
+    found
+}
+
+/// For messages.
+fn short(value: &Value) -> String {
+    plain(value.as_str().map_or_else(|| value.to_string(), str::to_owned).as_str())
+}
+
+/// The networks of machines. It is a list of documents in text.
+const NETWORKS: &str = "static_network_config";
+/// A longer document is compared as text.
+const MAX_NETWORK_BYTES: usize = 1 << 20;
+
+/// A network, in whatever way it is written.
+#[derive(Debug, PartialEq)]
+struct Network {
+    /// By what the machine is known.
+    interfaces: BTreeMap<String, String>,
+    config: Vec<Value>,
+}
+
+impl Network {
+    fn new(document: &Value) -> Self {
+        let map = document.get("mac_interface_map").and_then(Value::as_array).into_iter().flatten();
+        let text = at(document, "/network_yaml");
+        Self {
+            interfaces: map
+                .map(|entry| (at(entry, "/mac_address").to_lowercase(), at(entry, "/logical_nic_name").to_owned()))
+                .collect(),
+            config: yaml::documents(text.as_bytes(), MAX_NETWORK_BYTES).unwrap_or_else(|_| vec![text.into()]),
+        }
+    }
+}
+
+fn networks(text: &str) -> Vec<Network> {
+    let list: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+    list.iter().map(Network::new).collect()
+}
+
+/// With those of machines that the documents do not mention, which stay.
+fn with_other_networks(wanted: &Value, now: &Value) -> Value {
+    let wanted: Vec<Value> = wanted.as_array().cloned().unwrap_or_default();
+    let mentioned: Vec<Network> = wanted.iter().map(Network::new).collect();
+    let is_mentioned = |network: &Network| {
+        mentioned.iter().any(|one| one.interfaces.keys().any(|mac| network.interfaces.contains_key(mac)))
+    };
+    let now: Vec<Value> = now.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let others = now.into_iter().filter(|network| !is_mentioned(&Network::new(network)));
+    wanted.iter().cloned().chain(others).collect()
+}
+
+fn is_as_wanted(field: &str, wanted: &Value, record: &Value, now: &Value) -> bool {
+    let texts = (wanted.as_str(), now.as_str());
+    match (field, texts) {
+        (PULL_SECRET, (Some(wanted), _)) => {
+            record.get(SECRET_DIGEST).and_then(Value::as_str) == Some(&secret_digest(at(record, "/id"), wanted))
+        }
+        // It may be named less exactly.
+        ("openshift_version", (Some(wanted), Some(now))) => {
+            now == wanted || now.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+        }
+        ("cpu_architecture", (Some(wanted), Some(now))) => normal_architecture(wanted) == normal_architecture(now),
+        (NETWORKS, (_, Some(now))) => {
+            let now = networks(now);
+            let wanted = wanted.as_array().into_iter().flatten();
+            wanted.map(Network::new).all(|wanted| now.contains(&wanted))
+        }
+        // Lists in text.
+        (_, (None, Some(now))) => serde_json::from_str(now).is_ok_and(|now: Value| contains(Some(&now), wanted)),
+        (_, (Some(wanted), Some(now))) => wanted.trim() == now.trim(),
+        _ => contains(Some(now), wanted),
+    }
 }
 
 /// Whether a document says what is wanted; it may say more.
@@ -278,6 +454,7 @@ fn contains(now: Option<&Value>, wanted: &Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::http::body::{Field, Rule};
 
     fn mirrors(mirror: &str) -> String {
         format!("[[registry]]\nlocation = \"quay.io/a\"\n\n[[registry.mirror]]\nlocation = \"{mirror}/a\"\n")
@@ -299,7 +476,7 @@ mod tests {
         };
         let cluster = json!({
             "id": "5a1e0000-0000-4000-8000-000000000011", "name": "rack", "base_dns_domain": "example.com",
-            "openshift_version": "4.22", "ssh_public_key": "ssh-ed25519 AAAA key", "control_plane_count": 3,
+            "openshift_version": "4.22", "cpu_architecture": "x86_64", "ssh_public_key": "ssh-ed25519 AAAA key", "control_plane_count": 3,
             "high_availability_mode": "Full", "platform": {"type": "baremetal"}, "user_managed_networking": false,
             "api_vips": [{"ip": "192.0.2.2", "cluster_id": "x", "verification": "succeeded"}],
             "ingress_vips": [{"ip": "192.0.2.3", "cluster_id": "x"}],
@@ -330,22 +507,20 @@ mod tests {
     #[test]
     fn the_manifests_of_a_rack_change_nothing_of_it() {
         let (cluster, infra_env) = state();
-        let text = rendezvous::manifests(&cluster, Some(&infra_env)).unwrap();
+        let text = rendezvous::manifests(&cluster, Some(&infra_env), &[]).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
-        for left_out in
-            ["the pull secret", "the version, 4.22", "a proxy", "tags", "minimal-iso", "the network of host"]
-        {
+        for left_out in ["the pull secret", "the version, 4.22", "a proxy", "the network of host"] {
             assert!(text.lines().any(|line| line.starts_with("# - ") && line.contains(left_out)), "{left_out}: {text}");
         }
         let documents = rendezvous::parse("rack.yaml", &text).unwrap();
-        let rack = rendezvous::changes(&documents, None).unwrap();
+        let rack = rendezvous::changes(&documents, None, Unknown::Refused).unwrap();
         assert_eq!(rack.warnings, Vec::<String>::new(), "{text}");
         assert_eq!((rack.masters, rack.total, rack.hosts.len()), (3, 3, 3), "{text}");
         let mut steps = vec![
-            Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster)),
-            Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)),
+            Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster)).unwrap(),
+            Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)).unwrap(),
         ];
-        let hosts: Vec<Host> = serde_json::from_value(cluster["hosts"].clone()).unwrap();
+        let hosts: Vec<HostNow> = serde_json::from_value(cluster["hosts"].clone()).unwrap();
         steps.extend(rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()));
         let results: Vec<&str> = steps.iter().map(|step| step.result.as_str()).collect();
         assert_eq!(results, ["unchanged", "unchanged", "unchanged", "unchanged", "has not registered"], "{text}");
@@ -357,10 +532,11 @@ mod tests {
         // What is changed in them is all that changes.
         let text = text.replace("node-2", "blade").replace("hostPrefix: 24", "hostPrefix: 25");
         let text = text.replace("n.example.com", "o.example.com");
-        let rack = rendezvous::changes(&rendezvous::parse("rack.yaml", &text).unwrap(), None).unwrap();
-        let step = Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster));
+        let rack =
+            rendezvous::changes(&rendezvous::parse("rack.yaml", &text).unwrap(), None, Unknown::Refused).unwrap();
+        let step = Step::of_record(&CLUSTER, "rack", Some(&cluster), json!(rack.cluster)).unwrap();
         assert_eq!(step.result, "changed (cluster_networks)");
-        let step = Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env));
+        let step = Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)).unwrap();
         assert_eq!(step.result, "changed (mirror_registry_configuration)");
         let results = rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()).map(|step| step.result);
         assert_eq!(results.collect::<Vec<_>>(), ["unchanged", "changed (host_name)", "has not registered"]);
@@ -381,9 +557,48 @@ mod tests {
         let now = json!({"base_dns_domain": "a.example", "api_vips": [{"ip": "192.0.2.1", "cluster_id": "x"}], "no_proxy": ""});
         let wanted =
             json!({"base_dns_domain": "b.example", "api_vips": [{"ip": "192.0.2.1"}], "no_proxy": null, "name": "r"});
-        let changes = differences(&wanted, &now, CLUSTER.fields);
+        let changes = differences(&CLUSTER, &wanted, &now).changes;
         assert_eq!(Value::Object(changes), json!({"base_dns_domain": "b.example"}));
         let two = json!({"api_vips": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]});
-        assert_eq!(differences(&two, &now, CLUSTER.fields).len(), 1);
+        assert_eq!(differences(&CLUSTER, &two, &now).changes.len(), 1);
+    }
+
+    /// A value that a field may have, and another one.
+    fn values(field: &Field) -> [Value; 2] {
+        match field.rule {
+            Rule::Flag => [true.into(), false.into()],
+            Rule::Integer(..) => [1.into(), 2.into()],
+            Rule::List(_) | Rule::Texts => [json!([{"a": "1"}]), json!([{"a": "2"}])],
+            Rule::Object(_) => [json!({"a": "1"}), json!({"a": "2"})],
+            _ => ["1".into(), "2".into()],
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_new_record_is_compared() {
+        for kind in [&CLUSTER, &INFRA_ENV] {
+            for field in kind.new.fields.iter().filter(|field| !IDENTITY.contains(&field.name)) {
+                let (name, [one, other]) = (field.name, values(field));
+                let shown = kind.shown.iter().find(|(own, _)| *own == name).map_or(name, |(_, shown)| shown);
+                let mut now = json!({"id": "i", shown: one});
+                if name == PULL_SECRET {
+                    now = json!({"id": "i", SECRET_DIGEST: secret_digest("i", "1")});
+                }
+                let same = differences(kind, &json!({name: one}), &now);
+                assert!(same.changes.is_empty() && same.fixed.is_empty(), "{name}: {same:?}");
+                let differs = differences(kind, &json!({name: other}), &now);
+                assert_eq!(differs.changes.len() + differs.fixed.len(), 1, "{name}: {differs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_named_with_both_values() {
+        let now = json!({"id": "i", "openshift_version": "4.20.3", "cpu_architecture": "x86_64"});
+        let step = |wanted: Value| Step::of_record(&CLUSTER, "rack", Some(&now), wanted).map(|step| step.result);
+        assert_eq!(step(json!({"openshift_version": "4.20", "cpu_architecture": "x86_64"})).unwrap(), "unchanged");
+        let error = step(json!({"openshift_version": "4.21.0"})).unwrap_err().to_string();
+        let expected = "cluster rack cannot be changed in openshift_version (it is 4.20.3, wanted is 4.21.0): ";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

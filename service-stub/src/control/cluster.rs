@@ -11,13 +11,13 @@ use super::{
     table::{Column, Table, short_ids},
 };
 use super::{cluster_show, wait};
-use crate::rendezvous::manifests;
+use crate::rendezvous::{UsersManifest, manifests};
 use crate::text::{at, number_at, plain};
 use api::ClientError;
 use api::endpoint::{
     CANCEL_INSTALLATION, DEREGISTER_CLUSTER, DOWNLOAD_CLUSTER_CREDENTIALS, DOWNLOAD_CLUSTER_FILES,
-    DOWNLOAD_CLUSTER_LOGS, Endpoint, GET_CLUSTER, GET_CREDENTIALS, IMPORT_CLUSTER, INSTALL_CLUSTER, LIST_CLUSTERS,
-    LIST_INFRA_ENVS, REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
+    DOWNLOAD_CLUSTER_LOGS, DOWNLOAD_MANIFEST, Endpoint, GET_CLUSTER, GET_CREDENTIALS, IMPORT_CLUSTER, INSTALL_CLUSTER,
+    LIST_CLUSTERS, LIST_INFRA_ENVS, LIST_MANIFESTS, REGISTER_CLUSTER, RESET_CLUSTER, UPDATE_CLUSTER,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
@@ -398,7 +398,13 @@ impl Cluster {
                 let document = session.client.document(&GET_CLUSTER.at(&[&id]))?;
                 let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
                 let infra_env = infra_env_of(&all, Some(&id), at(&document, "/name"))?;
-                console.out.write_all(manifests(&document, infra_env)?.as_bytes())?;
+                let mut files = Vec::new();
+                for one in session.list(&LIST_MANIFESTS.at(&[&id]))? {
+                    let [folder, file] = ["/folder", "/file_name"].map(|field| at(&one, field).to_owned());
+                    let target = DOWNLOAD_MANIFEST.at(&[&id]).with("file_name", &file).with("folder", &folder);
+                    files.push(UsersManifest { content: session.client.file(&target)?, folder, file });
+                }
+                console.out.write_all(manifests(&document, infra_env, &files)?.as_bytes())?;
             }
             Command::Logs { cluster, host, controller, output } => {
                 let id = session.cluster_id(&cluster)?;

@@ -223,7 +223,7 @@ fn checked_headers(headers: &[HttpHeader]) -> Result<Vec<(String, api::Secret)>,
 }
 
 /// The labels as the published text, a JSON object; empty for none.
-fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
+pub(crate) fn checked_labels(labels: &[NodeLabel]) -> Result<String, Refusal> {
     check_count("node_labels", labels.len())?;
     let mut by_key = BTreeMap::new();
     for NodeLabel { key, value } in labels {

@@ -121,9 +121,7 @@ fn allowed(arg: &str) -> bool {
 /// PATCH …/installer-args.
 pub(crate) fn set_installer_args(service: &Service, call: &Call) -> Result<Answer, Refusal> {
     let InstallerArgs { args } = call.json(&INSTALLER_ARGS)?;
-    if let Some(bad) = args.iter().find(|arg| !allowed(arg)) {
-        return Err(Refusal::invalid(format!("found unexpected flag or characters in installer argument '{bad}'")));
-    }
+    check_installer_args(&args)?;
     let key = change_host(service, call, |change, record| {
         before_installation(record)?;
         record.host.installer_args = if args.is_empty() { String::new() } else { json!(args).to_string() };
@@ -131,6 +129,16 @@ pub(crate) fn set_installer_args(service: &Service, call: &Call) -> Result<Answe
         Ok(())
     })?;
     answer(service, key, StatusCode::CREATED)
+}
+
+/// Whether users may give an installer these arguments.
+pub(crate) fn check_installer_args(args: &[String]) -> Result<(), Refusal> {
+    match args.iter().find(|arg| !allowed(arg)) {
+        Some(bad) => {
+            Err(Refusal::invalid(format!("found unexpected flag or characters in installer argument '{bad}'")))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

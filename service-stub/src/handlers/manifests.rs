@@ -219,6 +219,14 @@ fn queried(call: &Call) -> Result<(&str, &str), Refusal> {
 }
 
 /// A bad name is 422, as in the real service.
+/// Whether a cluster can have this file among its manifests.
+pub(crate) fn check(file: &str, content: &[u8]) -> Result<(), Refusal> {
+    let id = ClusterId::default();
+    check_name(id, file)?;
+    let name = plain_name(id, None, file)?;
+    check_content(id, &name.path_text(), content)
+}
+
 fn check_name(id: ClusterId, file: &str) -> Result<(), Refusal> {
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     let fault = if stem.trim().is_empty() || file.starts_with('.') {

@@ -109,7 +109,7 @@ pub(crate) fn create_as(service: &Service, call: &Call, id: ClusterId) -> Result
 }
 
 /// The record that parameters ask for, or why not, in the order clients know.
-fn plan(
+pub(crate) fn plan(
     catalogue: Option<&Catalogue>,
     mut params: ClusterCreateParams,
     id: ClusterId,

@@ -56,6 +56,23 @@ pub(crate) fn text(record: &ClusterRecord, model: &Model, site: &Site) -> Result
     Ok(text)
 }
 
+/// A key of an override that an install configuration has nothing for: of this name and value, or in the value.
+pub(crate) fn unknown_key(name: &str, value: &Value) -> Option<String> {
+    unknown_in(schema::CONFIG, &json!({name: value}), "")
+}
+
+fn unknown_in(kind: schema::Kind, value: &Value, path: &str) -> Option<String> {
+    match (kind, value) {
+        (schema::Kind::Pointer(kind), value) => unknown_in(*kind, value, path),
+        (schema::Kind::List(kind), Value::Array(items)) => items.iter().find_map(|item| unknown_in(*kind, item, path)),
+        (schema::Kind::Object(object), Value::Object(members)) => members.iter().find_map(|(key, value)| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            object.field(key).map_or(Some(path.clone()), |field| unknown_in(field.kind, value, &path))
+        }),
+        _ => None,
+    }
+}
+
 /// Whether the cluster can have this override; an empty one removes what was overridden.
 pub(crate) fn check_override(
     record: &ClusterRecord,

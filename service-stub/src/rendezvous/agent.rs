@@ -3,7 +3,10 @@
 use super::{
     PlanError,
     hosts::PlannedHost,
-    kinds::{COMMON, COPY_NETWORK, interfaces, network, role, time_sources},
+    hub::time_sources,
+    kinds::{AGENT_CONFIG, Metadata},
+    listed,
+    machine::{COPY_NETWORK, interfaces, network, role},
     plan::{Draft, hints, put, put_host},
     read::Fields,
 };
@@ -20,7 +23,9 @@ const ARCHITECTURES: [(&str, &str); 6] = [
 ];
 
 pub(crate) fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
-    fields.ignore(&COMMON);
+    let metadata = Metadata::take(&mut fields)?;
+    metadata.finish(&fields, &[])?;
+    fields.idle(listed::of(listed::IDLE, "AgentConfig"));
     put(&mut draft.other, "address", fields.text("rendezvousIP")?, &fields, "rendezvousIP")?;
     time_sources(&mut fields, draft)?;
     hosts(&mut fields, draft)
@@ -28,6 +33,8 @@ pub(crate) fn agent_config(mut fields: Fields, draft: &mut Draft) -> Result<(), 
 
 /// New nodes of a cluster that exists. What is not understood is refused: there is no second chance to see a warning.
 pub(crate) fn nodes_config(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
+    let metadata = Metadata::take(&mut fields)?;
+    metadata.finish(&fields, &[])?;
     let architecture = fields.text("cpuArchitecture")?.map(|given| {
         let known = ARCHITECTURES.iter().find(|(name, _)| *name == given);
         known.map(|(_, architecture)| *architecture).ok_or_else(|| {
@@ -42,8 +49,10 @@ pub(crate) fn nodes_config(mut fields: Fields, draft: &mut Draft) -> Result<(), 
     if draft.hosts.is_empty() {
         return Err(fields.error("hosts", "is empty: give the MAC addresses of each new node"));
     }
-    if let Some(host) = draft.hosts.iter().find(|host| host.role == HostRole::Master) {
-        let reason = format!("host {} is a master, but only workers can be added", host.label());
+    let others = [(HostRole::Master, "a master"), (HostRole::Arbiter, "an arbiter")];
+    let other = |host: &PlannedHost| others.iter().find(|(role, _)| host.role == *role).map(|(_, name)| *name);
+    if let Some((host, role)) = draft.hosts.iter().find_map(|host| Some((host, other(host)?))) {
+        let reason = format!("host {} is {role}, but only workers can be added", host.label());
         return Err(fields.error("hosts", reason));
     }
     draft.adds_nodes = true;
@@ -53,9 +62,6 @@ pub(crate) fn nodes_config(mut fields: Fields, draft: &mut Draft) -> Result<(), 
 fn hosts(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
     for mut host in fields.objects("hosts")? {
         let known = interfaces(&mut host)?;
-        if known.is_empty() {
-            return Err(host.error("interfaces", "is empty: give the MAC addresses that identify the machine"));
-        }
         let mut installer_args = Vec::new();
         if let Some(config) = host.value("networkConfig") {
             network(&host, "networkConfig", &config, &known, draft)?;
@@ -68,8 +74,9 @@ fn hosts(fields: &mut Fields, draft: &mut Draft) -> Result<(), PlanError> {
             macs: known.into_iter().map(|(mac, _)| mac).collect(),
             hints: hints(&mut host, "rootDeviceHints")?,
             installer_args,
-            ignition_override: String::new(),
-            place: format!("{}: {}", host.file, host.place("interfaces")),
+            origins: [AGENT_CONFIG].into(),
+            place: host.full_place("interfaces"),
+            ..PlannedHost::default()
         };
         put_host(draft, planned)?;
     }

@@ -1,6 +1,6 @@
 //! The options of `landfall serve` for a self-contained rack.
 
-use super::{Rendezvous, as_json, directory, here, lines};
+use super::{Rendezvous, Unknown, as_json, documents, here, lines, plan_with};
 use crate::auth::keys::SigningKey;
 use anyhow::Context;
 use inventory::{Root, identity::host_id};
@@ -34,9 +34,13 @@ pub(crate) struct RendezvousArgs {
     #[arg(long, value_name = "FILE", requires = "rendezvous")]
     rendezvous_key: Option<PathBuf>,
 
-    /// Print the plan and everything in the files that is not understood, and exit
+    /// Print the plan and everything in the files that does nothing here, and exit
     #[arg(long, requires = "rendezvous")]
     check: bool,
+
+    /// Ignore fields of the plan that are not known, with a warning; never those about machines, disks and encryption
+    #[arg(long, requires = "rendezvous")]
+    ignore_unknown: bool,
 
     /// Print the plan as JSON
     #[arg(long, requires = "check")]
@@ -59,7 +63,11 @@ impl RendezvousArgs {
     pub(crate) fn read(&self, version: Option<&str>, auth_key: Option<&Path>) -> anyhow::Result<Outcome> {
         let Some(path) = &self.rendezvous else { return Ok(Outcome::None) };
         let key = self.rendezvous_key.as_deref().or(auth_key).map(SigningKey::read).transpose()?.map(Arc::new);
-        let rack = directory(path, version).with_context(|| format!("{} is not a rack plan", path.display()))?;
+        let unknown = if self.ignore_unknown { Unknown::Ignored } else { Unknown::Refused };
+        let rack = documents(path)
+            .and_then(|documents| plan_with(&documents, version, unknown))
+            .and_then(|rack| rack.judge().map(|()| rack))
+            .with_context(|| format!("{} is not a rack plan", path.display()))?;
         if self.check {
             let rendezvous = Rendezvous { key, ..Rendezvous::new(rack, None) };
             let text = match self.json {
@@ -67,13 +75,9 @@ impl RendezvousArgs {
                 false => lines(&rendezvous).iter().map(|line| format!("{line}\n")).collect(),
             };
             std::io::stdout().write_all(text.as_bytes())?;
-            let unknown = rendezvous.rack.warnings.len();
-            anyhow::ensure!(unknown == 0, "the plan has unknown settings ({unknown}): see the warnings above");
             return Ok(Outcome::Done);
         }
-        for warning in &rack.warnings {
-            tracing::warn!("{warning}");
-        }
+        rack.tell();
         if let Some(address) = rack.address {
             let limit = Duration::from_secs(self.rendezvous_wait);
             if !here(address, limit).context("cannot list this machine's addresses")? {

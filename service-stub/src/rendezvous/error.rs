@@ -28,14 +28,20 @@ pub enum PlanError {
         kind: &'static str,
         line: Option<usize>,
     },
+    /// Readers differ in which of them counts.
+    #[error("{file}: duplicate key {}, line {line}", key.escape_default())]
+    Twice { file: String, key: String, line: usize },
+    /// YAML that has no meaning here.
+    #[error("{file}: {what}, line {line}")]
+    Unusual { file: String, what: &'static str, line: usize },
     /// A field with an impossible value.
-    #[error("{file}: {field}: {reason}")]
-    Field { file: String, field: String, reason: String },
-    /// It may be misspelled, and matters here.
-    #[error("{field}: is not a field of this file")]
+    #[error("{file}: {field}: {reason}{}", line.map_or_else(String::new, |line| format!(" (line {line})")))]
+    Field { file: String, field: String, reason: String, line: Option<usize> },
+    /// They may be misspelled.
+    #[error("{fields}")]
     Unknown {
-        /// Its file and place.
-        field: String,
+        /// Each with its file, place and line.
+        fields: String,
     },
     #[error("{one} and {other} differ in {what}: remove one of them")]
     Contradiction {
@@ -44,12 +50,22 @@ pub enum PlanError {
         other: String,
         what: String,
     },
+    /// A reference to a document that is not there, or to one of several.
+    #[error("{place} {reason}")]
+    Reference {
+        /// A file and its field.
+        place: String,
+        reason: String,
+    },
     #[error("no {what}: {hint}")]
     Missing {
         what: &'static str,
         /// Where to give it.
         hint: String,
     },
+    /// A rule of the service, in its words.
+    #[error("{0}")]
+    Rule(String),
     #[error("the plan is inconsistent: {0}")]
     Refused(String),
 }

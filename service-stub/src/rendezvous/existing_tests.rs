@@ -1,7 +1,7 @@
 //! The document of a cluster that exists, and what is wrong in one.
 
 use super::*;
-use crate::rendezvous::{Rack, Rendezvous, as_json, changes, lines, plan};
+use crate::rendezvous::{Rack, Rendezvous, Unknown, as_json, changes, lines, plan};
 use serde_json::json;
 
 fn existing() -> Value {
@@ -75,8 +75,8 @@ fn facts_that_cannot_be_are_refused_without_showing_secrets() {
             "mirrors[0].mirrors: 'b\\\"c' is not a registry",
         ),
         (with("/fips", json!("yes")), "fips: expected true or false"),
-        (with("/fibs", json!(true)), "c.json: fibs: is not a field of this file"),
-        (with("/proxy/port", json!(1)), "c.json: proxy.port: is not a field of this file"),
+        (with("/fibs", json!(true)), "c.json: fibs, line 1: is not a field of this document: did you mean 'fips'?"),
+        (with("/proxy/port", json!(1)), "c.json: proxy.port, line 1: is not a field of this document"),
     ] {
         let error = ExistingCluster::parse("c.json", &document.to_string()).unwrap_err().to_string();
         assert!(error.contains(said) && !error.contains("hunter2"), "{said}: {error}");
@@ -118,12 +118,15 @@ fn a_list_of_nodes_is_strict() {
         ("hosts: [{hostname: a}]\n", "hosts[0].interfaces: is empty"),
         ("hosts: [{interfaces: [{macAddress: x}]}]\n", "hosts[0].interfaces[0].macAddress: "),
         (&host.replace("}]}]", "}], role: master}]"), "is a master, but only workers can be added"),
-        (&host.replace("}]}]", "}], role: arbiter}]"), "hosts[0].role: 'arbiter' is neither master nor worker"),
+        (&host.replace("}]}]", "}], role: arbiter}]"), "is an arbiter, but only workers can be added"),
         (
             &host.replace("}]}]", "}], hostName: a}]"),
-            "nodes-config.yaml: hosts[0].hostName: is not a field of this file",
+            "nodes-config.yaml: hosts[0].hostName, line 1: is not a field of this document: did you mean 'hostname'?",
         ),
-        (&format!("{host}rendezvousIP: 192.0.2.1\n"), "nodes-config.yaml: rendezvousIP: is not a field of this file"),
+        (
+            &format!("{host}rendezvousIP: 192.0.2.1\n"),
+            "nodes-config.yaml: rendezvousIP, line 2: is not a field of this document",
+        ),
         (&format!("{host}cpuArchitecture: vax\n"), "cpuArchitecture: 'vax' is not one of amd64, arm64"),
     ] {
         let error = planned(nodes, &existing()).unwrap_err();
@@ -145,6 +148,6 @@ fn nodes_and_cluster_belong_together() {
         let error = plan(&documents, None).unwrap_err().to_string();
         assert!(error.contains(said), "{said}: {error}");
     }
-    let error = changes(&[nodes(), cluster()].concat(), None).unwrap_err().to_string();
+    let error = changes(&[nodes(), cluster()].concat(), None, Unknown::Refused).unwrap_err().to_string();
     assert!(error.contains("`landfall node-iso`"), "{error}");
 }

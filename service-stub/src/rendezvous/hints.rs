@@ -1,8 +1,12 @@
 //! Root device hints, which select a host's installation disk.
 
 use super::{PlanError, read::Fields};
+use crate::text::plain;
 use api::{Disk, Inventory};
 use serde::Serialize;
+
+/// A published one: 1000 MB.
+const GIGABYTE: u64 = 1_000_000_000;
 
 /// All given hints must match (named as in BareMetalHost and AgentConfig).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,11 +24,15 @@ pub(crate) struct Hints {
     pub(crate) vendor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serial_number: Option<String>,
-    /// GiB.
+    /// Of 1000 MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_size_gigabytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wwn: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wwn_with_extension: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wwn_vendor_extension: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rotational: Option<bool>,
 }
@@ -40,6 +48,8 @@ impl Hints {
             serial_number: fields.text("serialNumber")?,
             min_size_gigabytes: fields.number("minSizeGigabytes")?,
             wwn: fields.text("wwn")?,
+            wwn_with_extension: fields.text("wwnWithExtension")?,
+            wwn_vendor_extension: fields.text("wwnVendorExtension")?,
             rotational: fields.flag("rotational")?,
         })
     }
@@ -47,6 +57,14 @@ impl Hints {
     /// No hints are given.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether they are of one disk alone, and not of a class of disks.
+    pub(crate) fn name_one(&self) -> bool {
+        let Self { device_name, hctl, serial_number, wwn, wwn_with_extension, wwn_vendor_extension, .. } = self;
+        [device_name, hctl, serial_number, wwn, wwn_with_extension, wwn_vendor_extension]
+            .into_iter()
+            .any(Option::is_some)
     }
 
     /// The matching disks, in the inventory's order, those that the host would choose itself first.
@@ -65,7 +83,7 @@ impl Hints {
             let short = name.strip_prefix("/dev/").unwrap_or(name);
             [&disk.path, &disk.by_path, &disk.by_id, &disk.id].into_iter().any(|own| own == name) || disk.name == short
         });
-        let size = self.min_size_gigabytes.is_none_or(|least| disk.size_bytes >= least.saturating_mul(1 << 30));
+        let size = self.min_size_gigabytes.is_none_or(|least| disk.size_bytes / GIGABYTE >= least);
         let rotates = self.rotational.is_none_or(|wanted| wanted == (disk.drive_type == "HDD"));
         name && size
             && rotates
@@ -73,8 +91,40 @@ impl Hints {
             && holds(&self.model, &disk.model)
             && holds(&self.vendor, &disk.vendor)
             && is(&self.serial_number, &disk.serial)
-            && is(&self.wwn, &disk.wwn)
+            && self.wwn.as_ref().is_none_or(|wwn| is_wwn(wwn, &disk.wwn))
+            && is(&self.wwn_with_extension, &disk.wwn)
+            && self.wwn_vendor_extension.as_ref().is_none_or(|extension| is_extension(extension, &disk.wwn))
     }
+}
+
+/// Digits of a WWN without its extension.
+const WWN_DIGITS: usize = 16;
+
+fn digits(wwn: &str) -> &str {
+    wwn.strip_prefix("0x").unwrap_or(wwn)
+}
+
+/// Inventories have the WWN with its extension.
+fn is_wwn(hint: &str, found: &str) -> bool {
+    let bare = digits(found).get(..WWN_DIGITS);
+    !found.is_empty()
+        && (found.eq_ignore_ascii_case(hint) || bare.is_some_and(|bare| bare.eq_ignore_ascii_case(digits(hint))))
+}
+
+fn is_extension(hint: &str, found: &str) -> bool {
+    let extension = digits(found).get(WWN_DIGITS..).filter(|extension| !extension.is_empty());
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case(digits(hint)))
+}
+
+/// Names and identities of disks, for messages.
+pub(crate) fn listed<'a>(disks: impl Iterator<Item = &'a Disk>) -> String {
+    let name = |disk: &Disk| {
+        let id = [&disk.wwn, &disk.serial, &disk.by_path].into_iter().find(|id| !id.is_empty());
+        let why = if disk.installation_eligibility.eligible { "" } else { ", not eligible" };
+        format!("{} ({}{why})", plain(&disk.name), plain(id.map_or("no identity", String::as_str)))
+    };
+    let all: Vec<String> = disks.map(name).collect();
+    if all.is_empty() { "no disks".to_owned() } else { all.join(", ") }
 }
 
 #[cfg(test)]
@@ -101,10 +151,19 @@ mod tests {
         }
         assert_eq!(found(Hints { serial_number: text("b"), ..none() }), ["sdb"]);
         assert_eq!(found(Hints { wwn: text("0x5000A"), ..none() }), ["sda"]);
-        assert_eq!(found(Hints { min_size_gigabytes: Some(101), ..none() }), ["sdb"]);
+        assert_eq!(found(Hints { min_size_gigabytes: Some(108), ..none() }), ["sdb"]);
         assert_eq!(found(Hints { rotational: Some(false), ..none() }), ["sda"]);
         assert_eq!(found(Hints { model: text("fast"), vendor: text("acm"), hctl: text("0:0:0:1"), ..none() }).len(), 2);
         assert_eq!(found(Hints { rotational: Some(false), serial_number: text("B"), ..none() }), Vec::<String>::new());
         assert_eq!(found(Hints { model: text("slow"), ..none() }), Vec::<String>::new());
+        assert_eq!(found(Hints { wwn_with_extension: text("0x5000B"), ..none() }), ["sdb"]);
+    }
+
+    #[test]
+    fn a_wwn_has_an_extension() {
+        let found = "0x600508b1001c625569d1476796d30000";
+        assert!(is_wwn(found, found) && is_wwn("0x600508B1001C6255", found) && !is_wwn("0x600508b1001c6256", found));
+        assert!(is_extension("0x69d1476796d30000", found) && !is_extension("0x69d1476796d30001", found));
+        assert!(!is_wwn("", "") && !is_extension("", "0x600508b1001c6255"));
     }
 }

@@ -1,10 +1,13 @@
 //! The hosts of a plan.
 
-use super::{PlanError, hints::Hints};
+use super::{
+    PlanError,
+    hints::{self, Hints},
+};
 use api::{Host, HostRole, Inventory, Mac};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which request changes a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +18,34 @@ pub(crate) enum HostChange {
     Ignition,
 }
 
+/// The hints select no disk, or not one alone. With the host's disks.
 #[derive(Debug, thiserror::Error)]
-#[error("no disk matches the root device hints {0}")]
-pub(crate) struct NoDisk(String);
+pub(crate) enum NoDisk {
+    #[error("no disk matches the root device hints {hints}: the host has {disks}")]
+    None { hints: String, disks: String },
+    #[error("{count} disks match the root device hints {hints}: {disks}: add wwn or deviceName")]
+    Several { count: usize, hints: String, disks: String },
+}
+
+/// What a host has by now, as the service publishes it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HostNow {
+    #[serde(flatten)]
+    pub(crate) host: Host,
+    #[serde(default)]
+    machine_config_pool_name: String,
+    /// JSON text of an object.
+    #[serde(default)]
+    node_labels: String,
+}
+
+impl HostNow {
+    pub(crate) fn new(host: Host, pool: Option<&str>, node_labels: Option<&str>) -> Self {
+        let [machine_config_pool_name, node_labels] =
+            [pool, node_labels].map(|text| text.unwrap_or_default().to_owned());
+        Self { host, machine_config_pool_name, node_labels }
+    }
+}
 
 /// The plan of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,6 +63,15 @@ pub struct PlannedHost {
     /// Merged into its config, JSON text; may be empty.
     #[serde(skip)]
     pub(crate) ignition_override: String,
+    /// The pool of configurations that its node joins; the service's choice if empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) pool: String,
+    /// Labels of its node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// The kinds of documents that it was given in: one machine is not in two of a kind.
+    #[serde(skip)]
+    pub(crate) origins: BTreeSet<&'static str>,
     /// Where it was first given.
     #[serde(skip)]
     pub(crate) place: String,
@@ -57,7 +94,8 @@ impl PlannedHost {
 
 impl PlannedHost {
     /// The requests that give a host what is planned for it and not set yet, with their bodies.
-    pub(crate) fn changes(&self, host: &Host, inventory: &Inventory) -> Result<Vec<(HostChange, Value)>, NoDisk> {
+    pub(crate) fn changes(&self, now: &HostNow, inventory: &Inventory) -> Result<Vec<(HostChange, Value)>, NoDisk> {
+        let host = &now.host;
         let mut settings = Map::new();
         if !self.name.is_empty() && self.name != host.requested_hostname {
             settings.insert("host_name".into(), json!(self.name));
@@ -67,6 +105,14 @@ impl PlannedHost {
         }
         if let Some(disk) = self.disk(host, inventory)? {
             settings.insert("disks_selected_config".into(), json!([{"id": disk, "role": "install"}]));
+        }
+        if !self.pool.is_empty() && self.pool != now.machine_config_pool_name {
+            settings.insert("machine_config_pool_name".into(), json!(self.pool));
+        }
+        let labels: BTreeMap<String, String> = serde_json::from_str(&now.node_labels).unwrap_or_default();
+        if !self.labels.is_empty() && self.labels != labels {
+            let list: Vec<Value> = self.labels.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+            settings.insert("node_labels".into(), json!(list));
         }
         let mut changes = Vec::new();
         if !settings.is_empty() {
@@ -88,9 +134,14 @@ impl PlannedHost {
             return Ok(None);
         }
         let fitting = self.hints.matching(inventory);
+        let hints = || serde_json::to_string(&self.hints).unwrap_or_default();
         let Some(first) = fitting.first() else {
-            return Err(NoDisk(serde_json::to_string(&self.hints).unwrap_or_default()));
+            return Err(NoDisk::None { hints: hints(), disks: hints::listed(inventory.disks.iter()) });
         };
+        if fitting.len() > 1 && self.hints.name_one() {
+            let disks = hints::listed(fitting.iter().copied());
+            return Err(NoDisk::Several { count: fitting.len(), hints: hints(), disks });
+        }
         let is_chosen = fitting.iter().any(|disk| disk.path == host.installation_disk_path);
         Ok((!is_chosen).then(|| if first.id.is_empty() { first.path.clone() } else { first.id.clone() }))
     }
@@ -98,6 +149,12 @@ impl PlannedHost {
 
 /// Adds a host; documents about the same machine are merged.
 pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(), PlanError> {
+    let twin =
+        hosts.iter().find(|known| !known.origins.is_disjoint(&host.origins) && !known.macs.is_disjoint(&host.macs));
+    if let Some((twin, mac)) = twin.and_then(|twin| Some((twin, twin.macs.intersection(&host.macs).next()?))) {
+        let reason = format!("{} and {} both have the MAC address {mac}: leave it out", twin.place, host.place);
+        return Err(PlanError::Refused(reason));
+    }
     let same = hosts.iter_mut().find(|known| !known.macs.is_disjoint(&host.macs));
     let Some(known) = same else {
         if let Some(twin) = hosts.iter().find(|known| !host.name.is_empty() && known.name == host.name) {
@@ -121,6 +178,20 @@ pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(
     if !known.hints.is_empty() && !host.hints.is_empty() && known.hints != host.hints {
         return Err(differ("root device"));
     }
+    if !known.pool.is_empty() && !host.pool.is_empty() && known.pool != host.pool {
+        return Err(differ("machine config pool"));
+    }
+    let both = [&known.ignition_override, &host.ignition_override];
+    if both.iter().all(|text| !text.is_empty()) && both[0] != both[1] {
+        return Err(differ("Ignition override"));
+    }
+    if known.labels.iter().any(|(name, value)| host.labels.get(name).is_some_and(|other| other != value)) {
+        return Err(differ("node labels"));
+    }
+    known.labels.extend(host.labels);
+    if known.pool.is_empty() {
+        known.pool = host.pool;
+    }
     if known.name.is_empty() {
         known.name = host.name;
     }
@@ -140,5 +211,6 @@ pub(crate) fn merge(hosts: &mut Vec<PlannedHost>, host: PlannedHost) -> Result<(
         }
     }
     known.macs.extend(host.macs);
+    known.origins.extend(host.origins);
     Ok(())
 }

@@ -1,38 +1,40 @@
 //! Writes the documents that `kinds` reads: a rack on a service as manifests that change nothing of it.
 
-use super::hints::Hints;
+use super::{hints::Hints, plan::MANIFESTS};
 use crate::text::{at, number_at, plain};
 use api::{Host, HostRole, Inventory, Mac};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use ignition::yaml;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Settings that no document has a field for, and their defaults.
-const INEXPRESSIBLE: [(&str, &str); 7] = [
-    ("/additional_ntp_source", ""),
-    ("/disk_encryption/enable_on", "none"),
-    ("/hyperthreading", "all"),
-    ("/ignition_endpoint/url", ""),
-    ("/load_balancer/type", "cluster-managed"),
-    ("/os_stream", ""),
-    ("/tags", ""),
-];
+const INEXPRESSIBLE: [(&str, &str); 2] = [("/additional_ntp_source", ""), ("/os_stream", "")];
 /// A longer network config is written as text.
 const MAX_NETWORK_BYTES: usize = 1 << 20;
 
 /// A cluster with its hosts and its infra-env, as the service shows them. Comments name what is left out, above all secrets.
-pub(crate) fn manifests(cluster: &Value, infra_env: Option<&Value>) -> Result<String, serde_norway::Error> {
+pub(crate) fn manifests(
+    cluster: &Value,
+    infra_env: Option<&Value>,
+    files: &[UsersManifest],
+) -> Result<String, serde_norway::Error> {
     let name = at(cluster, "/name");
     let hosts = cluster.get("hosts").and_then(Value::as_array).into_iter().flatten();
-    let hosts: Vec<Host> = hosts.filter_map(|host| serde_json::from_value(host.clone()).ok()).collect();
+    let (hosts, shown): (Vec<Host>, Vec<&Value>) =
+        hosts.filter_map(|host| Some((serde_json::from_value(host.clone()).ok()?, host))).unzip();
     let mut rack = Manifests::default();
     rack.left_out("the pull secret: a new cluster needs a Secret with .dockerconfigjson");
-    rack.hosts(&hosts);
+    rack.hosts(&hosts, &shown);
     match infra_env {
         Some(infra_env) => rack.networks(infra_env, &hosts),
         None => rack.left_out("the infra-env: none is bound to the cluster, and apply would create one"),
     }
-    let mut documents = rack.cluster(cluster, &hosts);
+    rack.settings_of_hosts(cluster);
+    let files = rack.files(files, name);
+    let mut documents = rack.cluster(cluster, &hosts, files.is_some());
+    documents.extend(endpoint_authority(cluster));
+    documents.extend(files);
     documents.extend(infra_env.map(|infra_env| rack.infra_env(infra_env, name)));
     documents.extend(config_map(cluster, &cluster_mirrors(name)));
     documents.extend(infra_env.and_then(|infra_env| config_map(infra_env, &infra_env_mirrors(infra_env))));
@@ -43,6 +45,14 @@ pub(crate) fn manifests(cluster: &Value, infra_env: Option<&Value>) -> Result<St
         text.push_str(&serde_norway::to_string(document)?);
     }
     Ok(text)
+}
+
+/// A manifest that a user added to the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct UsersManifest {
+    pub(crate) folder: String,
+    pub(crate) file: String,
+    pub(crate) content: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -61,7 +71,54 @@ impl Manifests {
         self.left_out.push(plain(what));
     }
 
-    fn cluster(&mut self, cluster: &Value, hosts: &[Host]) -> Vec<Value> {
+    /// Settings of hosts that no document has a field for.
+    fn settings_of_hosts(&mut self, cluster: &Value) {
+        for host in cluster.get("hosts").and_then(Value::as_array).into_iter().flatten() {
+            for (field, what) in [
+                ("skip_formatting_disks", "the disks that stay as they are"),
+                ("fencing_credentials", "the fencing credentials"),
+                ("ignition_endpoint_token_set", "the token for the ignition endpoint"),
+                ("ignition_endpoint_http_headers", "the headers for the ignition endpoint"),
+            ] {
+                let value = host.get(field).unwrap_or(&Value::Null);
+                if !matches!(value, Value::Null | Value::Bool(false)) && value != "" {
+                    self.left_out(&format!("{what} of host {}", at(host, "/id")));
+                }
+            }
+        }
+        for operator in cluster.get("monitored_operators").and_then(Value::as_array).into_iter().flatten() {
+            if at(operator, "/operator_type") == "olm" {
+                self.left_out(&format!("the operator {}", at(operator, "/name")));
+            }
+        }
+    }
+
+    /// The user's manifests, in a ConfigMap.
+    fn files(&mut self, files: &[UsersManifest], name: &str) -> Option<Value> {
+        let mut data = Map::new();
+        for UsersManifest { folder, file, content } in files {
+            match str::from_utf8(content) {
+                Ok(text) if folder == MANIFESTS => drop(data.insert(file.clone(), text.into())),
+                _ => self.left_out(&format!("the manifest {folder}/{file}")),
+            }
+        }
+        let name = manifests_name(name);
+        (!data.is_empty())
+            .then(|| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}))
+    }
+
+    /// What is decoded over the install configuration, unless it may hold a secret.
+    fn overrides<'a>(&mut self, cluster: &'a Value) -> &'a str {
+        let text = at(cluster, "/install_config_overrides");
+        let lower = text.to_lowercase();
+        if ["password", "secret", "token", "credential"].iter().any(|word| lower.contains(word)) {
+            self.left_out("the overrides of the install configuration, which may hold a secret");
+            return "";
+        }
+        text
+    }
+
+    fn cluster(&mut self, cluster: &Value, hosts: &[Host], has_files: bool) -> Vec<Value> {
         let name = at(cluster, "/name");
         let texts = |list: &str, field: &str| -> Vec<Value> {
             let all = cluster.get(list).and_then(Value::as_array).into_iter().flatten();
@@ -102,6 +159,28 @@ impl Manifests {
         let machines = texts("machine_networks", "cidr").into_iter().map(|cidr| json!({"cidr": cidr}));
         let proxy =
             self.proxy(["http_proxy", "https_proxy", "no_proxy"].map(|field| at(cluster, &format!("/{field}"))));
+        let overrides = self.overrides(cluster);
+        let encryption = match at(cluster, "/disk_encryption/enable_on") {
+            "" | "none" => Value::Null,
+            on => json!({
+                "enableOn": on,
+                "mode": at(cluster, "/disk_encryption/mode"),
+                "tangServers": at(cluster, "/disk_encryption/tang_servers"),
+            }),
+        };
+        let balancer = match at(cluster, "/load_balancer/type") {
+            "user-managed" => "UserManaged",
+            _ => "",
+        };
+        let endpoint = json!({
+            "url": at(cluster, "/ignition_endpoint/url"),
+            "caCertificateReference": {"name": endpoint_authority(cluster).map(|_| endpoint_authority_name(name))},
+        });
+        let [masters_threads, arbiters_threads, workers_threads] = threads(at(cluster, "/hyperthreading"));
+        let pool =
+            |pool: &str, threads: &str| (!threads.is_empty()).then(|| json!({"name": pool, "hyperthreading": threads}));
+        let manifests: Vec<Value> = if has_files { vec![json!({"name": manifests_name(name)})] } else { Vec::new() };
+        let sources: Vec<&str> = at(cluster, "/ntp_sources").split(',').filter(|source| !source.is_empty()).collect();
         let mut documents = vec![
             document(
                 "hive.openshift.io/v1",
@@ -122,6 +201,14 @@ impl Manifests {
                     "sshPublicKey": at(cluster, "/ssh_public_key"),
                     "mastersSchedulable": flag("schedulable_masters"),
                     "mirrorRegistryRef": {"name": config_map_name(cluster, cluster_mirrors(name))},
+                    "diskEncryption": encryption,
+                    "loadBalancer": {"type": balancer},
+                    "ignitionEndpoint": if at(&endpoint, "/url").is_empty() { Value::Null } else { endpoint },
+                    "controlPlane": pool("master", masters_threads),
+                    "arbiter": pool("arbiter", arbiters_threads),
+                    "compute": pool("worker", workers_threads).into_iter().collect::<Vec<_>>(),
+                    "manifestsConfigMapRefs": manifests,
+                    "ntpSources": sources,
                     "apiVIPs": texts("api_vips", "ip"),
                     "ingressVIPs": texts("ingress_vips", "ip"),
                     "proxy": proxy,
@@ -136,6 +223,12 @@ impl Manifests {
                 }),
             ),
         ];
+        if let Some(metadata) = documents.get_mut(1).and_then(|install| install.get_mut("metadata")) {
+            metadata["annotations"] = json!({"agent-install.openshift.io/install-config-overrides": overrides});
+            metadata["labels"] =
+                json!({"agentclusterinstalls.agent-install.openshift.io/consumer": at(cluster, "/tags")});
+            *metadata = filled(metadata.take());
+        }
         if !image.is_empty() {
             documents.push(document("hive.openshift.io/v1", "ClusterImageSet", name, json!({"releaseImage": image})));
         }
@@ -147,8 +240,10 @@ impl Manifests {
         let arguments: Value = serde_json::from_str(at(infra_env, "/kernel_arguments")).unwrap_or_default();
         let proxy = self
             .proxy(["http_proxy", "https_proxy", "no_proxy"].map(|field| at(infra_env, &format!("/proxy/{field}"))));
-        if !["", "full-iso"].contains(&at(infra_env, "/type")) {
-            self.left_out(&format!("the type of the image, {}", at(infra_env, "/type")));
+        let only: Vec<&str> = at(infra_env, "/ntp_sources").split(',').filter(|source| !source.is_empty()).collect();
+        let image_type = at(infra_env, "/type");
+        if !at(infra_env, "/rendezvous_ip").is_empty() {
+            self.left_out("the rendezvous address of the image");
         }
         if !at(infra_env, "/os_stream").is_empty() {
             self.left_out(&format!("the release stream of the image, {}", plain(at(infra_env, "/os_stream"))));
@@ -163,6 +258,9 @@ impl Manifests {
                 "additionalNTPSources": if sources == [""] { Vec::new() } else { sources },
                 "additionalTrustBundle": at(infra_env, "/additional_trust_bundle"),
                 "ignitionConfigOverride": at(infra_env, "/ignition_config_override"),
+                "imageType": if image_type == "full-iso" { "" } else { image_type },
+                "networkDiscoveryDelaySeconds": infra_env.get("network_discovery_delay_seconds"),
+                "ntpSources": only,
                 "kernelArguments": arguments,
                 "mirrorRegistryRef": {"name": config_map_name(infra_env, infra_env_mirrors(infra_env))},
                 "proxy": proxy,
@@ -187,9 +285,9 @@ impl Manifests {
         json!({"httpProxy": public(http), "httpsProxy": public(https), "noProxy": no})
     }
 
-    fn hosts(&mut self, hosts: &[Host]) {
+    fn hosts(&mut self, hosts: &[Host], all_shown: &[&Value]) {
         let mut known = (BTreeSet::new(), BTreeSet::new());
-        for host in hosts {
+        for (host, shown) in hosts.iter().zip(all_shown) {
             let inventory: Inventory = serde_json::from_str(&host.inventory).unwrap_or_default();
             let id = host.id.to_string();
             let Some(mac) = macs(&inventory).into_iter().find(|mac| known.0.insert(*mac)) else {
@@ -200,14 +298,12 @@ impl Manifests {
             if name == id || !known.1.insert(name) {
                 name = "";
             }
-            if host.role == HostRole::Arbiter {
-                self.left_out(&format!("the role of host {id}: arbiter"));
-            }
-            let role = matches!(host.role, HostRole::Master | HostRole::Worker).then_some(host.role);
+            let role =
+                matches!(host.role, HostRole::Master | HostRole::Arbiter | HostRole::Worker).then_some(host.role);
             let args: Vec<String> = serde_json::from_str(&host.installer_args).unwrap_or_default();
             let args = if args.is_empty() { "" } else { &host.installer_args };
             let note = |name: &str| format!("bmac.agent-install.openshift.io/{name}");
-            let metadata = json!({
+            let mut metadata = json!({
                 "name": if name.is_empty() { &id } else { name },
                 "annotations": {
                     note("hostname"): name,
@@ -216,6 +312,11 @@ impl Manifests {
                     note("ignition-config-overrides"): host.ignition_config_overrides,
                 },
             });
+            metadata["annotations"][note("machine-config-pool")] = at(shown, "/machine_config_pool_name").into();
+            let labels: Map<String, Value> = serde_json::from_str(at(shown, "/node_labels")).unwrap_or_default();
+            for (label, value) in labels {
+                metadata["annotations"][format!("bmac.agent-install.openshift.io.node-label.{label}")] = value;
+            }
             let spec =
                 json!({"bootMACAddress": mac.to_string(), "online": true, "rootDeviceHints": hints(host, &inventory)});
             self.machines.push(filled(
@@ -258,6 +359,33 @@ impl Manifests {
             }));
         }
     }
+}
+
+/// The words of pools for the roles whose processors have two threads a core; none where all have.
+fn threads(roles: &str) -> [&'static str; 3] {
+    if ["", "all"].contains(&roles) {
+        return [""; 3];
+    }
+    ["masters", "arbiters", "workers"].map(|role| match roles.split(',').any(|on| on == role) {
+        true => "Enabled",
+        false => "Disabled",
+    })
+}
+
+fn manifests_name(name: &str) -> String {
+    format!("{name}-manifests")
+}
+
+fn endpoint_authority_name(name: &str) -> String {
+    format!("{name}-ignition-endpoint")
+}
+
+/// The authority of the server where hosts get their configs.
+fn endpoint_authority(cluster: &Value) -> Option<Value> {
+    let encoded = at(cluster, "/ignition_endpoint/ca_certificate");
+    let pem = String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().filter(|pem| !pem.is_empty())?;
+    let name = endpoint_authority_name(at(cluster, "/name"));
+    Some(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"tls.crt": pem}}))
 }
 
 fn cluster_mirrors(name: &str) -> String {

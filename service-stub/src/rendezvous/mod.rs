@@ -15,11 +15,18 @@ mod handover;
 mod hints;
 mod hold;
 mod hosts;
+mod hub;
+mod install_config;
+mod judge;
 mod kinds;
+mod listed;
+mod machine;
 mod manifests;
 mod plan;
 mod rack;
+mod rack_file;
 mod read;
+mod references;
 mod show;
 mod wait;
 
@@ -30,11 +37,11 @@ pub use existing::{ExistingCluster, Mirror};
 pub use handover::PATH as HANDOVER_PATH;
 pub(crate) use handover::with_records;
 pub(crate) use hold::step;
-pub(crate) use hosts::{HostChange, PlannedHost};
+pub(crate) use hosts::{HostChange, HostNow, PlannedHost};
 pub(crate) use kinds::RACK_FILE;
-pub(crate) use manifests::manifests;
-pub(crate) use plan::changes;
-pub use plan::{directory, plan};
+pub(crate) use manifests::{UsersManifest, manifests};
+pub(crate) use plan::{MANIFESTS, Unknown, changes, plan_with};
+pub use plan::{PlannedManifest, directory, plan};
 pub use rack::begin;
 pub(crate) use rack::{advance, tell};
 pub use read::{Document, documents, parse};
@@ -51,7 +58,7 @@ use std::{
 use uuid::Uuid;
 
 /// The plan of the rack.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rack {
     pub cluster: ClusterCreateParams,
     /// Its infra-env.
@@ -67,8 +74,22 @@ pub struct Rack {
     pub hold: bool,
     /// The hosts are added to this cluster: each serves itself alone.
     pub existing: Option<ExistingCluster>,
-    /// Warnings about what was not understood.
+    /// JSON text that is decoded over the cluster's install configuration; may be empty.
+    pub overrides: String,
+    /// Files that are added to the cluster's manifests.
+    pub manifests: Vec<PlannedManifest>,
+    /// Unknown fields that were ignored because the user asked for that.
     pub warnings: Vec<String>,
+    /// What the documents have that does nothing here, each with the reason.
+    pub idle: Vec<String>,
+}
+
+impl Rack {
+    /// Logs what of the documents is ignored or does nothing here.
+    pub(crate) fn tell(&self) {
+        self.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        self.idle.iter().for_each(|idle| tracing::info!("{idle}"));
+    }
 }
 
 /// A rack that this service brings up from within.

@@ -5,10 +5,13 @@ use super::{
     existing::ExistingCluster,
     hints::Hints,
     hosts::{self, PlannedHost},
-    kinds,
+    hub, kinds,
     read::{self, Document, Fields},
+    references::{Named, Reference, Selector},
 };
-use api::{ClusterCreateParams, InfraEnvCreateParams, MirrorRegistry};
+use crate::{install_config, mirrors::Mirrors};
+use api::{ClusterCreateParams, HostRole, InfraEnvCreateParams, MirrorRegistry};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 use std::{
     cell::RefCell,
@@ -27,14 +30,35 @@ pub(crate) struct Draft {
     pub(crate) cluster: BTreeMap<&'static str, Given<Value>>,
     /// Fields of the infra-env's parameters.
     pub(crate) infra_env: BTreeMap<&'static str, Given<Value>>,
-    /// Everything else: counts, the address, references.
+    /// Everything else: counts, the address.
     pub(crate) other: BTreeMap<&'static str, Given<Value>>,
-    /// Release images by the name of their set.
-    pub(crate) image_sets: BTreeMap<String, String>,
-    /// Registry credentials by the name of their secret.
-    pub(crate) pull_secrets: BTreeMap<String, String>,
-    /// Mirrors of registries by the name of their ConfigMap.
-    pub(crate) mirrors: BTreeMap<String, MirrorRegistry>,
+    /// Whether a role's processors have two threads a core.
+    pub(crate) hyperthreading: BTreeMap<&'static str, Given<Value>>,
+    /// What is decoded over the cluster's install configuration.
+    pub(crate) overrides: Map<String, Value>,
+    pub(crate) deployments: Vec<Named<()>>,
+    pub(crate) installs: Vec<Named<()>>,
+    pub(crate) infra_envs: Vec<Named<()>>,
+    pub(crate) machines: Vec<Named<()>>,
+    /// Release images.
+    pub(crate) image_sets: Vec<Named<String>>,
+    pub(crate) secrets: Vec<Named<BTreeMap<String, String>>>,
+    pub(crate) config_maps: Vec<Named<BTreeMap<String, String>>>,
+    /// The labels of documents with networks.
+    pub(crate) network_configs: Vec<Named<BTreeMap<String, String>>>,
+    /// Which of those are the infra-env's, and where it says so.
+    pub(crate) selector: Option<(Selector, String)>,
+    /// Those that name a document and say no more.
+    pub(crate) references: Vec<Reference>,
+    pub(crate) image_set: Option<Reference>,
+    pub(crate) pull_secret: Option<Reference>,
+    pub(crate) infra_env_pull_secret: Option<Reference>,
+    pub(crate) cluster_mirrors: Option<Reference>,
+    pub(crate) infra_env_mirrors: Option<Reference>,
+    /// ConfigMaps whose files are the cluster's manifests.
+    pub(crate) manifests: Vec<Reference>,
+    /// The authority of the endpoint where hosts get their configs.
+    pub(crate) endpoint_authority: Option<Reference>,
     pub(crate) hosts: Vec<PlannedHost>,
     /// Networks of hosts.
     pub(crate) networks: Vec<Value>,
@@ -66,19 +90,117 @@ pub(crate) fn put(
     }
 }
 
+/// Machines of one role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pool {
+    Masters,
+    Arbiters,
+    Workers,
+}
+
+impl Pool {
+    const ALL: [Self; 3] = [Self::Masters, Self::Arbiters, Self::Workers];
+
+    /// As openshift-install calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Masters => "master",
+            Self::Arbiters => "arbiter",
+            Self::Workers => "worker",
+        }
+    }
+
+    /// As the settings of a cluster call it.
+    pub(crate) fn roles(self) -> &'static str {
+        match self {
+            Self::Masters => "masters",
+            Self::Arbiters => "arbiters",
+            Self::Workers => "workers",
+        }
+    }
+
+    /// The number of machines in it, among what the documents gave.
+    fn count(self) -> &'static str {
+        match self {
+            Self::Masters => "control_plane",
+            Self::Arbiters => "arbiters",
+            Self::Workers => "workers",
+        }
+    }
+}
+
+/// A file that is added to a cluster's manifests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedManifest {
+    file: String,
+    content: String,
+}
+
+impl PlannedManifest {
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub(crate) fn content(&self) -> &str {
+        &self.content
+    }
+
+    /// The body of the request that adds it.
+    pub(crate) fn body(&self) -> Value {
+        json!({"folder": MANIFESTS, "file_name": self.file, "content": BASE64_STANDARD.encode(&self.content)})
+    }
+}
+
+/// Where a hub's controllers put them.
+pub(crate) const MANIFESTS: &str = "manifests";
+
+/// Adds to what is decoded over the cluster's install configuration.
+pub(crate) fn put_overrides(draft: &mut Draft, value: Value, from: &Fields, field: &str) -> Result<(), PlanError> {
+    let Value::Object(members) = value else { return Err(from.error(field, "is not a JSON object")) };
+    for (name, value) in members {
+        if let Some(unknown) = install_config::unknown_key(&name, &value) {
+            let reason = format!("has no effect: an install configuration has no '{}'", unknown.escape_default());
+            return Err(from.error(field, reason));
+        }
+        match draft.overrides.get(&name) {
+            Some(known) if *known != value => {
+                return Err(from.error(field, format!("'{}' was given before, otherwise", name.escape_default())));
+            }
+            _ => draft.overrides.insert(name, value),
+        };
+    }
+    Ok(())
+}
+
 /// The plan of a directory. `version` is the default version to install.
 pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
     plan(&read::documents(path)?, version)
 }
 
+/// What becomes of fields that no reader knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    Refused,
+    /// But for those that could cost somebody a disk.
+    Ignored,
+}
+
 /// The plan of a rack that may not exist yet.
+///
+/// # Errors
+/// Something in the documents is unknown, missing, contradictory or not supported.
 pub fn plan(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
-    merge(documents, version, Purpose::Create)
+    plan_with(documents, version, Unknown::Refused)
+}
+
+/// The same, and what becomes of fields that no reader knows.
+pub(crate) fn plan_with(documents: &[Document], version: Option<&str>, unknown: Unknown) -> Result<Rack, PlanError> {
+    merge(documents, version, Purpose::Create, unknown)
 }
 
 /// The plan of a rack that exists, and has what its documents leave out: pull secret, version, domain, addresses.
-pub(crate) fn changes(documents: &[Document], version: Option<&str>) -> Result<Rack, PlanError> {
-    merge(documents, version, Purpose::Change)
+pub(crate) fn changes(documents: &[Document], version: Option<&str>, unknown: Unknown) -> Result<Rack, PlanError> {
+    merge(documents, version, Purpose::Change, unknown)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,17 +218,16 @@ impl Purpose {
     }
 }
 
-fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose) -> Result<Rack, PlanError> {
-    let (unknown, mut warnings, mut draft) = (RefCell::default(), Vec::new(), Draft::default());
+fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose, unknown: Unknown) -> Result<Rack, PlanError> {
+    let (rest, mut draft) = (RefCell::default(), Draft::default());
     for document in documents {
-        let fields = Fields::from_document(document, &unknown)?;
-        if let Some(kind) = kinds::take(fields, &mut draft)? {
-            warnings.push(format!("{}: ignoring the unknown kind '{kind}'", document.file));
-        }
+        kinds::take(Fields::from_document(document, &rest)?, &mut draft)?;
     }
-    for field in unknown.into_inner() {
-        warnings.push(format!("{field}: ignoring an unknown field"));
-    }
+    let rest = rest.into_inner();
+    let warnings = rest.warnings(unknown == Unknown::Ignored)?;
+    let mut idle = rest.idle;
+    check_references(&draft)?;
+    idle.extend(unused(&draft));
     let mut rack = match draft.existing.take() {
         Some((existing, _)) => added(draft, existing, purpose)?,
         None if draft.adds_nodes => {
@@ -116,7 +237,85 @@ fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose) -> Res
         None => finish(draft, version, purpose)?,
     };
     rack.warnings = warnings;
+    rack.idle = idle;
     Ok(rack)
+}
+
+/// What refers to another document names one that is there, and there is one cluster.
+fn check_references(draft: &Draft) -> Result<(), PlanError> {
+    for reference in &draft.references {
+        match reference.kind {
+            hub::CLUSTER_DEPLOYMENT => reference.find(&draft.deployments).map(drop)?,
+            hub::AGENT_CLUSTER_INSTALL => reference.find(&draft.installs).map(drop)?,
+            _ => reference.find(&draft.infra_envs).map(drop)?,
+        }
+    }
+    for (kind, all) in [
+        (hub::CLUSTER_DEPLOYMENT, &draft.deployments),
+        (hub::AGENT_CLUSTER_INSTALL, &draft.installs),
+        (hub::INFRA_ENV, &draft.infra_envs),
+    ] {
+        if let [one, other, ..] = all.as_slice() {
+            let reason = format!(
+                "{} has the {kind} '{}' and {} the {kind} '{}': a plan is of one cluster",
+                one.file, one.key.name, other.file, other.key.name
+            );
+            return Err(PlanError::Refused(reason));
+        }
+    }
+    let Some((selector, place)) = draft.selector.as_ref().filter(|(selector, _)| !selector.is_empty()) else {
+        return Ok(());
+    };
+    match draft.network_configs.iter().find(|config| !selector.fits(&config.value)) {
+        Some(config) => Err(PlanError::Reference {
+            place: place.clone(),
+            reason: format!("does not select the {} '{}' of {}", hub::NMSTATE_CONFIG, config.key.name, config.file),
+        }),
+        None if draft.network_configs.is_empty() => Err(PlanError::Reference {
+            place: place.clone(),
+            reason: format!("selects nothing: the documents have no {}", hub::NMSTATE_CONFIG),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Documents that nothing refers to.
+fn unused(draft: &Draft) -> Vec<String> {
+    let referred = |key: &super::references::Key| {
+        let all = [
+            &draft.pull_secret,
+            &draft.infra_env_pull_secret,
+            &draft.cluster_mirrors,
+            &draft.infra_env_mirrors,
+            &draft.endpoint_authority,
+        ];
+        all.into_iter().flatten().chain(&draft.manifests).any(|reference| reference.key.is_for(key))
+    };
+    let mut unused = Vec::new();
+    for (kind, all) in [(hub::SECRET, &draft.secrets), (hub::CONFIG_MAP, &draft.config_maps)] {
+        // The only credentials need no reference.
+        let is_used = |one: &Named<_>| referred(&one.key) || (kind == hub::SECRET && has_credentials(one));
+        unused.extend(
+            all.iter().filter(|one| !is_used(one)).map(|one| {
+                format!("{}: the {kind} '{}' does nothing here: no document names it", one.file, one.key.name)
+            }),
+        );
+    }
+    if draft.image_set.is_none() && draft.image_sets.len() > 1 {
+        unused.extend(draft.image_sets.iter().map(|one| {
+            format!(
+                "{}: the {} '{}' does nothing here: no document names it",
+                one.file,
+                hub::CLUSTER_IMAGE_SET,
+                one.key.name
+            )
+        }));
+    }
+    unused
+}
+
+fn has_credentials(secret: &Named<BTreeMap<String, String>>) -> bool {
+    secret.value.contains_key(hub::DOCKER_CONFIG)
 }
 
 /// Nodes that are added to a cluster: each of them serves itself.
@@ -167,7 +366,7 @@ fn added(draft: Draft, existing: ExistingCluster, purpose: Purpose) -> Result<Ra
         address: Some(Ipv4Addr::LOCALHOST.into()),
         hold: false,
         existing: Some(existing),
-        warnings: Vec::new(),
+        ..Rack::default()
     })
 }
 
@@ -189,6 +388,11 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
     purpose.requires(resolve_version(&mut draft, version))?;
     purpose.requires(resolve_pull_secret(&mut draft))?;
     resolve_mirrors(&mut draft)?;
+    resolve_endpoint(&mut draft)?;
+    let manifests = manifests(&draft)?;
+    resolve_hyperthreading(&mut draft);
+    let overrides = std::mem::take(&mut draft.overrides);
+    let overrides = if overrides.is_empty() { String::new() } else { Value::Object(overrides).to_string() };
     let count = |name: &str| draft.other.get(name).and_then(|(count, _)| count.as_u64());
     let masters = count("control_plane").ok_or_else(|| {
         missing(
@@ -196,9 +400,9 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
             "give AgentClusterInstall spec.provisionRequirements.controlPlaneAgents, or controlPlane.replicas of an install-config",
         )
     })?;
-    let workers = count("workers").unwrap_or(0);
+    let (workers, arbiters) = (count("workers").unwrap_or(0), count("arbiters").unwrap_or(0));
     let place = |name: &str| draft.other.get(name).map(|(_, place)| place.clone()).unwrap_or_default();
-    check_counts(&draft.hosts, masters, workers, &place)?;
+    check_counts(&draft.hosts, [masters, arbiters, workers], &place)?;
     let place = |name: &str| draft.cluster.get(name).map(|(_, place)| place.clone());
     let user_managed = draft.cluster.get("user_managed_networking").and_then(|(flag, _)| flag.as_bool());
     for (field, what) in [("api_vips", "API address"), ("ingress_vips", "ingress address")] {
@@ -218,7 +422,8 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
             Some(parsed.map_err(|_| PlanError::Field {
                 file: place,
                 field: "rendezvousIP".to_owned(),
-                reason: format!("'{text}' is not an IP address"),
+                reason: format!("'{}' is not an IP address", text.escape_default()),
+                line: None,
             })?)
         }
     };
@@ -245,7 +450,7 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
         infra_env.insert("static_network_config".into(), Value::Array(draft.networks));
     }
     let refused = |error: serde_json::Error| PlanError::Refused(error.to_string());
-    let total = masters.saturating_add(workers);
+    let total = masters.saturating_add(workers).saturating_add(arbiters);
     Ok(Rack {
         cluster: api::json::from_value(Value::Object(cluster)).map_err(refused)?,
         infra_env: api::json::from_value(Value::Object(infra_env)).map_err(refused)?,
@@ -254,8 +459,9 @@ fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<R
         total: usize::try_from(total).unwrap_or(usize::MAX),
         address,
         hold,
-        existing: None,
-        warnings: Vec::new(),
+        overrides,
+        manifests,
+        ..Rack::default()
     })
 }
 
@@ -263,29 +469,49 @@ fn values(place: BTreeMap<&'static str, Given<Value>>) -> Map<String, Value> {
     place.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect()
 }
 
-/// The referenced set, else the only one, else the operator's choice.
+/// Of the referenced set, else of the only one, else the documents' own, else the operator's choice. Two of them must not differ.
 fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanError> {
-    let referred = draft.other.get("image_set").and_then(|(name, place)| Some((name.as_str()?.to_owned(), place)));
-    let image = match referred {
-        Some((name, place)) => {
-            let image = draft.image_sets.get(&name);
-            let hint = || format!("{place} names '{name}', which is missing");
-            Some(image.ok_or_else(|| PlanError::Missing { what: "ClusterImageSet", hint: hint() })?)
-        }
-        None if draft.image_sets.len() == 1 => draft.image_sets.values().next(),
-        None => None,
+    let set = match (&draft.image_set, draft.image_sets.as_slice()) {
+        (Some(reference), sets) => Some(reference.find(sets)?),
+        (None, [only]) => Some(only),
+        (None, _) => None,
     };
-    let of_image = image.and_then(|image| image_version(image));
-    let named = draft.other.get("version").and_then(|(version, _)| version.as_str());
-    let Some(version) = of_image.or_else(|| given.or(named).map(str::to_owned)) else {
+    let image = set.map(|set| (set.value.clone(), set.file.clone()));
+    let named =
+        draft.other.get("version").and_then(|(version, place)| Some((version.as_str()?.to_owned(), place.clone())));
+    let of_image = image.as_ref().and_then(|(image, file)| Some((image_version(image)?, file.clone())));
+    let option = given.map(|version| (version.to_owned(), "--openshift-version".to_owned()));
+    let mut found: Option<Given<String>> = None;
+    for (version, place) in [of_image, named, option].into_iter().flatten() {
+        match &found {
+            Some((known, one)) if *known != version && !is_part(&version, known) => {
+                let what = format!("the version to install, {known} and {version}");
+                return Err(PlanError::Contradiction { one: one.clone(), other: place, what });
+            }
+            Some(_) => {}
+            None => found = Some((version, place)),
+        }
+    }
+    let Some((version, _)) = found.or_else(|| default_version(draft)) else {
         let hint = "give a ClusterImageSet whose releaseImage has its version as tag, or --openshift-version";
         return Err(PlanError::Missing { what: "version to install", hint: hint.to_owned() });
     };
-    if let Some(image) = image {
+    if let Some((image, _)) = image {
         draft.cluster.insert("ocp_release_image", (json!(image), String::new()));
     }
     draft.cluster.insert("openshift_version", (json!(version), String::new()));
     Ok(())
+}
+
+/// Whether a version names another one less exactly: 4.20 is 4.20.3.
+fn is_part(short: &str, version: &str) -> bool {
+    version.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// That of a small plan that names none.
+fn default_version(draft: &Draft) -> Option<Given<String>> {
+    let (version, place) = draft.other.get("default_version")?;
+    Some((version.as_str()?.to_owned(), place.clone()))
 }
 
 /// Of `quay.io/openshift-release-dev/ocp-release:4.19.3-x86_64`: `4.19.3`.
@@ -297,64 +523,153 @@ fn image_version(image: &str) -> Option<String> {
     tag.starts_with(|c: char| c.is_ascii_digit()).then(|| tag.to_owned())
 }
 
+/// That of the cluster, and that of the infra-env if it names another.
 fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
-    if draft.cluster.contains_key("pull_secret") {
-        return Ok(());
+    let credentials = |reference: &Reference| {
+        let secret = reference.find(&draft.secrets)?;
+        secret.value.get(hub::DOCKER_CONFIG).cloned().ok_or_else(|| PlanError::Reference {
+            place: reference.place.clone(),
+            reason: format!(
+                "'{}' names a Secret of {} without {}",
+                reference.key.name,
+                secret.file,
+                hub::DOCKER_CONFIG
+            ),
+        })
+    };
+    let of_infra_env = draft.infra_env_pull_secret.as_ref().map(credentials).transpose()?;
+    let of_cluster = draft.pull_secret.as_ref().map(credentials).transpose()?;
+    if let (Some((known, one)), Some(text)) = (draft.cluster.get("pull_secret"), &of_cluster) {
+        if *known != json!(text) {
+            let other = draft.pull_secret.as_ref().map(|reference| reference.place.clone()).unwrap_or_default();
+            return Err(PlanError::Contradiction { one: one.clone(), other, what: "the pull secret".to_owned() });
+        }
     }
-    let text = match draft.other.get("pull_secret_ref") {
-        Some((name, place)) => {
-            let name = name.as_str().unwrap_or_default();
-            let hint = || format!("{place} names '{name}', which is missing or has no .dockerconfigjson");
-            draft.pull_secrets.get(name).ok_or_else(|| PlanError::Missing { what: "pull secret", hint: hint() })?
+    let has_one = draft.cluster.contains_key("pull_secret");
+    let mut all = draft.secrets.iter().filter(|secret| has_credentials(secret));
+    let only = match (all.next(), all.next()) {
+        (Some(only), None) => only.value.get(hub::DOCKER_CONFIG).cloned(),
+        _ => None,
+    };
+    let text = of_cluster.or_else(|| of_infra_env.clone()).or(only);
+    if let Some(text) = of_infra_env {
+        draft.infra_env.insert("pull_secret", (json!(text), String::new()));
+    }
+    match text {
+        _ if has_one => Ok(()),
+        Some(text) => {
+            draft.cluster.insert("pull_secret", (json!(text), String::new()));
+            Ok(())
         }
         None => {
-            let hint = || "give a Secret with .dockerconfigjson, or pullSecret of an install-config".to_owned();
-            let only = draft.pull_secrets.values().next().filter(|_| draft.pull_secrets.len() == 1);
-            only.ok_or_else(|| PlanError::Missing { what: "pull secret", hint: hint() })?
+            let hint = "give a Secret with .dockerconfigjson, or pullSecret of an install-config".to_owned();
+            Err(PlanError::Missing { what: "pull secret", hint })
         }
-    };
-    draft.cluster.insert("pull_secret", (json!(text), String::new()));
-    Ok(())
+    }
 }
 
 /// The ConfigMaps that the cluster and the infra-env refer to.
 fn resolve_mirrors(draft: &mut Draft) -> Result<(), PlanError> {
-    for (reference, to) in [("cluster_mirrors", &mut draft.cluster), ("infra_env_mirrors", &mut draft.infra_env)] {
-        let Some((name, place)) = draft.other.get(reference) else { continue };
-        let name = name.as_str().unwrap_or_default();
-        let hint = || format!("{place} names '{name}', which is missing or has no registries.conf");
-        let mirrors = draft.mirrors.get(name);
-        let mirrors = mirrors.ok_or_else(|| PlanError::Missing { what: "ConfigMap", hint: hint() })?;
-        to.insert("mirror_registry_configuration", (json!(mirrors), String::new()));
+    const CONF: &str = "registries.conf";
+    for (reference, to) in
+        [(&draft.cluster_mirrors, &mut draft.cluster), (&draft.infra_env_mirrors, &mut draft.infra_env)]
+    {
+        let Some(reference) = reference else { continue };
+        let map = reference.find(&draft.config_maps)?;
+        let text = |name: &str| map.value.get(name).cloned().unwrap_or_default();
+        let mirrors = MirrorRegistry { registries_conf: text(CONF), ca_bundle: text("ca-bundle.crt") };
+        if mirrors.registries_conf.is_empty() {
+            let reason = format!("'{}' names a ConfigMap of {} without {CONF}", reference.key.name, map.file);
+            return Err(PlanError::Reference { place: reference.place.clone(), reason });
+        }
+        Mirrors::own(&mirrors).map_err(|error| PlanError::Field {
+            file: map.file.clone(),
+            field: format!("data.{CONF}"),
+            reason: error.to_string(),
+            line: None,
+        })?;
+        let mirrors = json!(mirrors);
+        let given = to.insert("mirror_registry_configuration", (mirrors.clone(), reference.place.clone()));
+        if let Some((_, one)) = given.filter(|(known, _)| *known != mirrors) {
+            let what = "the mirrors of registries".to_owned();
+            return Err(PlanError::Contradiction { one, other: reference.place.clone(), what });
+        }
     }
     Ok(())
 }
 
-fn check_counts(
-    hosts: &[PlannedHost],
-    masters: u64,
-    workers: u64,
-    place: &impl Fn(&str) -> String,
-) -> Result<(), PlanError> {
-    let total = masters.saturating_add(workers);
-    let of = |role| hosts.iter().filter(|host| host.role == role).count();
-    let over = |count: usize, most: u64| u64::try_from(count).unwrap_or(u64::MAX) > most;
-    let say = |what: &str, count: usize, most: u64, field: &str| {
-        PlanError::Refused(format!("{count} {what} are listed, but {} asks for {most}", place(field)))
-    };
-    match () {
-        () if over(of(api::HostRole::Master), masters) => {
-            Err(say("control-plane hosts", of(api::HostRole::Master), masters, "control_plane"))
-        }
-        () if over(of(api::HostRole::Worker), workers) => {
-            let field = if place("workers").is_empty() { "control_plane" } else { "workers" };
-            Err(say("workers", of(api::HostRole::Worker), workers, field))
-        }
-        () if over(hosts.len(), total) => Err(say("hosts", hosts.len(), total, "control_plane")),
-        () => Ok(()),
+/// Where hosts get their configs, with the authority of that server.
+fn resolve_endpoint(draft: &mut Draft) -> Result<(), PlanError> {
+    const AUTHORITY: &str = "tls.crt";
+    let Some((url, place)) = draft.other.remove("endpoint_url") else { return Ok(()) };
+    let mut endpoint = json!({"url": url});
+    if let Some(reference) = &draft.endpoint_authority {
+        let secret = reference.find(&draft.secrets)?;
+        let authority = secret.value.get(AUTHORITY).ok_or_else(|| PlanError::Reference {
+            place: reference.place.clone(),
+            reason: format!("'{}' names a Secret of {} without {AUTHORITY}", reference.key.name, secret.file),
+        })?;
+        endpoint["ca_certificate"] = BASE64_STANDARD.encode(authority).into();
     }
+    draft.cluster.insert("ignition_endpoint", (endpoint, place));
+    Ok(())
 }
 
+/// The files of the ConfigMaps that the cluster names.
+fn manifests(draft: &Draft) -> Result<Vec<PlannedManifest>, PlanError> {
+    let mut files: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for reference in &draft.manifests {
+        let map = reference.find(&draft.config_maps)?;
+        for (file, content) in &map.value {
+            let given = files.insert(file.clone(), (content.clone(), map.file.clone()));
+            if let Some((_, one)) = given.filter(|(known, _)| known != content) {
+                let what = format!("the manifest {}", file.escape_default());
+                return Err(PlanError::Contradiction { one, other: map.file.clone(), what });
+            }
+        }
+    }
+    Ok(files.into_iter().map(|(file, (content, _))| PlannedManifest { file, content }).collect())
+}
+
+/// Roles that the documents say nothing of keep it.
+fn resolve_hyperthreading(draft: &mut Draft) {
+    if draft.hyperthreading.is_empty() {
+        return;
+    }
+    let is_on = |pool: &Pool| draft.hyperthreading.get(pool.roles()).is_none_or(|(is_on, _)| *is_on == json!(true));
+    let has_machines = |pool: &Pool| {
+        draft.other.get(pool.count()).and_then(|(count, _)| count.as_u64()).is_some_and(|count| count > 0)
+    };
+    let on: Vec<&str> =
+        Pool::ALL.iter().filter(|pool| has_machines(pool) && is_on(pool)).map(|pool| pool.roles()).collect();
+    let text = match on.len() {
+        0 => "none".to_owned(),
+        _ if Pool::ALL.iter().all(is_on) => "all".to_owned(),
+        _ => on.join(","),
+    };
+    draft.cluster.insert("hyperthreading", (text.into(), String::new()));
+}
+
+fn check_counts(hosts: &[PlannedHost], counts: [u64; 3], place: &impl Fn(&str) -> String) -> Result<(), PlanError> {
+    let total = counts.iter().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let over = |count: usize, most: u64| u64::try_from(count).unwrap_or(u64::MAX) > most;
+    let say = |what: &str, count: usize, most: u64, field: &str| {
+        let field = if place(field).is_empty() { "control_plane" } else { field };
+        PlanError::Refused(format!("{count} {what} are listed, but {} asks for {most}", place(field)))
+    };
+    let roles = [HostRole::Master, HostRole::Arbiter, HostRole::Worker];
+    let names = ["control-plane hosts", "arbiters", "workers"];
+    for (((role, name), count), pool) in roles.into_iter().zip(names).zip(counts).zip(Pool::ALL) {
+        let listed = hosts.iter().filter(|host| host.role == role).count();
+        if over(listed, count) {
+            return Err(say(name, listed, count, pool.count()));
+        }
+    }
+    if over(hosts.len(), total) {
+        return Err(say("hosts", hosts.len(), total, "control_plane"));
+    }
+    Ok(())
+}
 /// Adds a host, or merges it into a known one.
 pub(crate) fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
     hosts::merge(&mut draft.hosts, host)

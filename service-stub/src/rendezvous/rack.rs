@@ -1,8 +1,11 @@
 //! Carries out the plan: creates records, configures hosts, starts the installation.
 
-use super::{ExistingCluster, PlannedHost, Rendezvous, add, hosts::HostChange};
+use super::{
+    ExistingCluster, PlannedHost, Rendezvous, add,
+    hosts::{HostChange, HostNow},
+};
 use crate::auth::keys::SigningKey;
-use crate::handlers::{clusters, host_settings, hosts, infra_envs, lifecycle, new_cluster};
+use crate::handlers::{clusters, host_settings, hosts, infra_envs, install_config, lifecycle, manifests, new_cluster};
 use crate::http::{Answer, Call, Refusal};
 use crate::model::{ClusterRecord, HostRecord};
 use crate::service::Service;
@@ -53,11 +56,24 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
         add::import(service, rendezvous.cluster, existing, call)?;
     } else if !model.clusters.contains_key(&rendezvous.cluster) {
         new_cluster::create_as(service, &call(&[], json!(rack.cluster)), rendezvous.cluster)?;
+        add_to_cluster(service, rendezvous)?;
     }
     if !model.infra_envs.contains_key(&rendezvous.infra_env) {
         let mut params = rack.infra_env.clone();
         params.cluster_id = Some(rendezvous.cluster);
         infra_envs::create_as(service, &call(&[], json!(params)), rendezvous.infra_env)?;
+    }
+    Ok(())
+}
+
+/// What a new cluster has beside its parameters.
+fn add_to_cluster(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> {
+    let (rack, path) = (&rendezvous.rack, [("cluster_id", rendezvous.cluster.to_string())]);
+    if !rack.overrides.is_empty() {
+        install_config::update(service, &call(&path, json!(rack.overrides)))?;
+    }
+    for manifest in &rack.manifests {
+        manifests::create(service, &call(&path, manifest.body()))?;
     }
     Ok(())
 }
@@ -215,7 +231,9 @@ fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Res
     let plan = planned(rendezvous, record).filter(|_| record.state.settings_open());
     let Some((plan, inventory)) = plan.zip(facts.inventory.as_ref()) else { return Ok(()) };
     let path = [("infra_env_id", host.infra_env_id.to_string()), ("host_id", host.id.to_string())];
-    let changes = plan.changes(host, inventory).map_err(|error| Refusal::conflict(error.to_string()))?;
+    let texts = &record.texts;
+    let now = HostNow::new(host.clone(), texts.machine_config_pool_name.as_deref(), texts.node_labels.as_deref());
+    let changes = plan.changes(&now, inventory).map_err(|error| Refusal::conflict(error.to_string()))?;
     for (change, body) in changes {
         let call = call(&path, body);
         match change {

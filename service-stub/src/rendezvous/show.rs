@@ -1,6 +1,7 @@
 //! Prints a plan as text or JSON.
 
-use super::{PlannedHost, Rack, Rendezvous};
+use super::{PlannedHost, PlannedManifest, Rack, Rendezvous};
+use crate::text::plain;
 use api::Secret;
 use serde_json::{Value, json};
 
@@ -35,13 +36,17 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
         "hold": rack.hold,
         "existing_cluster_id": rack.existing.as_ref().map(|existing| existing.id),
         "expires_at": rack.existing.as_ref().and_then(|existing| existing.expires_at),
+        "install_config_overrides": rack.overrides,
+        "manifests": rack.manifests.iter().map(PlannedManifest::file).collect::<Vec<_>>(),
+        "does_nothing": rack.idle,
         "warnings": rack.warnings,
     })
 }
 
 /// The plan as lines of text.
 pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
-    let Rack { cluster, hosts, masters, total, address, hold, existing, warnings, .. } = &rendezvous.rack;
+    let Rack { cluster, hosts, masters, total, address, hold, existing, warnings, idle, overrides, manifests, .. } =
+        &rendezvous.rack;
     let domain = cluster.base_dns_domain.as_deref().unwrap_or_default();
     let disk = |host: &PlannedHost| match host.hints.is_empty() {
         true => "the service's choice".to_owned(),
@@ -61,6 +66,7 @@ pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
             "start        when the node is ready".to_owned(),
         ];
         lines.extend(known);
+        lines.extend(idle.iter().map(|text| format!("nothing      {text}")));
         return lines;
     }
     let mut lines = vec![
@@ -79,6 +85,11 @@ pub(crate) fn lines(rendezvous: &Rendezvous) -> Vec<String> {
     ];
     lines.extend(rendezvous.key.as_ref().map(|key| format!("agent.toml   rendezvous_key = '{}'", key.public_text())));
     lines.extend(known);
+    if !overrides.is_empty() {
+        lines.push(format!("overrides    {}", plain(overrides)));
+    }
+    lines.extend(manifests.iter().map(|manifest| format!("manifest     {}", plain(manifest.file()))));
+    lines.extend(idle.iter().map(|text| format!("nothing      {text}")));
     lines.extend(warnings.iter().map(|warning| format!("warning      {warning}")));
     lines
 }

@@ -100,6 +100,13 @@ pub(super) fn prepare(up: &Up, stored: &Stored, directory: &Path) -> anyhow::Res
         }
         None => Table::new(),
     };
+    if let Some(path) = &given {
+        // By the user's own lines, before anything is added.
+        let documents = rendezvous::parse(RACK_FILE, &read_small(path, MAX_BYTES)?)?;
+        if let Err(error @ rendezvous::PlanError::Unknown { .. }) = rendezvous::plan(&documents, None) {
+            return Err(error).with_context(|| format!("{} cannot be used", path.display()));
+        }
+    }
     complete(up, stored.vms, directory, &mut table)?;
     make(&plans)?;
     let text = table.to_string();
@@ -124,7 +131,7 @@ fn read(directory: &Path) -> anyhow::Result<Rack> {
 }
 
 fn checked(rack: Result<Rack, rendezvous::PlanError>) -> anyhow::Result<Rack> {
-    let rack = rack.context("the rack's plan cannot be used")?;
+    let rack = rack.and_then(|rack| rack.judge().map(|()| rack)).context("the rack's plan cannot be used")?;
     ensure!(rack.existing.is_none(), "the plan adds nodes to a cluster that exists: `landfall node-iso` does that");
     if let Some(address) = rack.address {
         bail!(
@@ -132,7 +139,7 @@ fn checked(rack: Result<Rack, rendezvous::PlanError>) -> anyhow::Result<Rack> {
              (`landfall iso bake --rendezvous`)"
         );
     }
-    rack.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    rack.tell();
     Ok(rack)
 }
 
@@ -227,7 +234,8 @@ mod tests {
         }
         let five = rack("hosts = 5").unwrap();
         assert_eq!((five.masters, five.total), (3, 5));
-        assert_eq!(rack("hosts = 1\nhost = 3").unwrap().warnings, ["rack.toml: host: ignoring an unknown field"]);
+        let error = rack("hosts = 1\nhost = 3").unwrap_err();
+        assert_eq!(error, "rack.toml: host, line 2: is not a field of this document: did you mean 'hosts'?");
     }
 
     #[test]
