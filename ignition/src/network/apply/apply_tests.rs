@@ -190,6 +190,29 @@ fn a_device_goes_before_what_is_made_of_it() {
 }
 
 #[test]
+fn ports_of_a_bond_that_the_initramfs_made_are_known_by_their_own_addresses() {
+    let shown = "52:54:00:00:00:01";
+    let configs = [host(
+        "interfaces: [{name: bond0, type: bond, state: up, link-aggregation: {mode: active-backup, options: {primary: eth1}, \
+         port: [eth0, eth1]}}]",
+        &[(shown, "eth0"), ("52:54:00:00:00:02", "eth1")],
+    )];
+    for flow in [Flow::Keyfiles, Flow::Policy] {
+        let machine = Machine::new(&[("bond0", shown), ("ens1f0", shown), ("ens1f1", shown)]);
+        for (name, own) in [("ens1f0", shown), ("ens1f1", "52:54:00:00:00:02")] {
+            machine.write(&format!("sys/class/net/{name}/bonding_slave/perm_hwaddr"), format!("{own}\n").as_bytes());
+            machine.write(&format!("sys/class/net/{name}/device/x"), b"");
+            machine.write(&format!("sys/class/net/{name}/master/x"), b"");
+        }
+        machine.carries(&configs, flow);
+        let names = ["bond0", "ens1f0", "ens1f1"].map(|name| format!("{name}.nmconnection"));
+        assert_eq!(machine.apply().unwrap(), names, "{flow:?}");
+        let bond = fs::read_to_string(machine.path("target/bond0.nmconnection")).unwrap();
+        assert!(bond.contains("\nprimary=ens1f1\n"), "{bond}");
+    }
+}
+
+#[test]
 fn waiting_ends_with_quiet_or_with_time() {
     let seconds = Duration::from_secs;
     let wait = |names: &dyn Fn(u64) -> Vec<String>| {

@@ -48,7 +48,8 @@ pub fn settle(
     Ok(Settled::Stable)
 }
 
-/// The interface of each MAC address; the loopback interface left out.
+/// The interface of each MAC address; the loopback interface left out. A bond's port is known by its own address: it shows that of the
+/// bond, which the initramfs may have made already.
 ///
 /// Where several have one address, as a bond and its ports or a virtual function and what stands before it, a device that
 /// is not made of others comes first, then one that isn't part of another.
@@ -64,8 +65,10 @@ pub fn interfaces(sys: &Path) -> Result<BTreeMap<Mac, String>, ApplyError> {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
             address => address.map_err(|source| ApplyError::Read { path: entry.path().join("address"), source })?,
         };
+        let own = fs::read_to_string(entry.path().join("bonding_slave/perm_hwaddr")).ok();
         // Addresses of other lengths are of other kinds of networks.
-        let (Ok(mac), false) = (address.trim().parse(), name == "lo") else { continue };
+        let mac = own.and_then(|own| own.trim().parse().ok()).or_else(|| address.trim().parse().ok());
+        let (Some(mac), false) = (mac, name == "lo") else { continue };
         let rank = (!entry.path().join("device").exists(), entry.path().join("master").exists(), name);
         match found.get(&mac) {
             Some(known) if *known <= rank => {}
