@@ -51,6 +51,10 @@ mod tests {
         assert_eq!(nearest("steam", names), Some("stream"));
         assert_eq!(nearest("x", names), None);
         assert_eq!(nearest("x", []), None);
+        let known = ["state", "name", "mtu"];
+        for (word, meant) in [("stat", Some("state")), ("nmae", Some("name")), ("mut", Some("mtu")), ("zzzzzz", None)] {
+            assert_eq!(nearest(word, known), meant, "{word}");
+        }
     }
 
     #[test]
