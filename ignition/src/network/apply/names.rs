@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 /// Most an interface's name may have (IFNAMSIZ less the terminator).
 const MAX_NAME_BYTES: usize = 15;
 
+/// Keys of profiles whose value is the name of an interface, in whatever section; `master` is by NetworkManager's newer name `controller`.
+const NAME_KEYS: [&str; 9] =
+    ["interface-name", "master", "controller", "parent", "primary", "active_slave", "port1", "port2", "interlink"];
+
 /// Real names by logical name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(pub(super) BTreeMap<String, String>);
@@ -34,17 +38,35 @@ impl Names {
         self.real(stem).map_or_else(|| name.to_owned(), |real| format!("{real}.{extension}"))
     }
 
-    /// The profile with every value that is a name replaced.
+    /// The profile with every value that names an interface replaced.
     pub(super) fn text(&self, text: &str) -> String {
-        let mut renamed = String::with_capacity(text.len());
+        let (mut renamed, mut section) = (String::with_capacity(text.len()), "");
         for line in text.split_inclusive('\n') {
             let (content, end) = line.strip_suffix('\n').map_or((line, ""), |content| (content, "\n"));
-            let replaced =
-                content.split_once('=').and_then(|(key, value)| Some(format!("{key}={}", self.real(value)?)));
+            if content.starts_with('[') {
+                section = content;
+            }
+            let replaced = content
+                .split_once('=')
+                .and_then(|(key, value)| Some(format!("{key}={}", self.value(section, key, value)?)));
             renamed.push_str(replaced.as_deref().unwrap_or(content));
             renamed.push_str(end);
         }
         renamed
+    }
+
+    fn value(&self, section: &str, key: &str, value: &str) -> Option<String> {
+        if key.starts_with("routing-rule") {
+            let mut named = false;
+            let words = value.split(' ').map(|word| {
+                let real = if named { self.real(word) } else { None };
+                named = matches!(word, "iif" | "oif");
+                real.unwrap_or_else(|| word.to_owned())
+            });
+            return Some(words.collect::<Vec<_>>().join(" "));
+        }
+        let is_name = NAME_KEYS.contains(&key) || matches!((section, key), ("[connection]", "id") | ("[veth]", "peer"));
+        if is_name { self.real(value) } else { None }
     }
 }
 
@@ -88,5 +110,25 @@ mod tests {
             names.text("[connection]\nid=eth0\ninterface-name=eth1\nparent=eth0.5\nuuid=eth\nx=a=eth0\n\n[ipv4]"),
             "[connection]\nid=eth1\ninterface-name=eth0\nparent=eth1.5\nuuid=eth\nx=a=eth0\n\n[ipv4]"
         );
+    }
+
+    #[test]
+    fn names_in_rules_are_replaced_and_words_that_only_read_like_one_are_not() {
+        let names = names(&[("eth0", "ens1f0"), ("5", "ens2")]);
+        for (text, renamed) in [
+            (
+                "[ipv4]\nrouting-rule0=priority 100 from 0.0.0.0/0 iif eth0 oif 5 table 5",
+                Some("iif ens1f0 oif ens2 table 5"),
+            ),
+            ("[bond]\nprimary=eth0", Some("primary=ens1f0")),
+            ("[veth]\npeer=eth0", Some("peer=ens1f0")),
+            ("[vlan]\nid=5\nparent=5", Some("id=5\nparent=ens2")),
+            ("[user]\nnmstate.interface.description=eth0", None),
+            ("[ipv4]\ndns-search=eth0", None),
+            ("[802-1x]\nidentity=eth0\npassword=5", None),
+        ] {
+            let found = names.text(text);
+            assert!(renamed.map_or(found == text, |renamed| found.ends_with(renamed)), "{found}");
+        }
     }
 }
