@@ -196,14 +196,14 @@ impl Settings {
 
     /// The profiles. The interface below a VLAN comes first.
     pub(crate) fn plan(&self) -> Result<Plan, PlanError> {
-        let keyfiles = State::parse(0, &self.nmstate())?.keyfiles()?;
+        let state = State::parse(0, &self.nmstate())?;
         let profile = |name: String, text: String| {
             let uuid = text.lines().find_map(|line| line.strip_prefix("uuid=")).map(str::to_owned);
             let uuid = uuid.ok_or_else(|| PlanError::NoUuid(name.clone()))?;
             Ok(Profile { name, text, uuid })
         };
         let profiles: Result<Vec<_>, PlanError> =
-            keyfiles.into_iter().map(|keyfile| profile(keyfile.name, keyfile.text)).collect();
+            state.keyfiles().iter().cloned().map(|keyfile| profile(keyfile.name, keyfile.text)).collect();
         let mut profiles = profiles?;
         let below = format!("{}.nmconnection", self.interface);
         kernel::order::sort_by_key(&mut profiles, |profile| profile.name != below);

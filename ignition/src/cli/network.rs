@@ -46,7 +46,8 @@ impl Network {
 /// Print what each host of a list would get.
 ///
 /// Its MAC addresses, NetworkManager's keyfiles with logical names in them, and the equivalent kernel arguments. Keyfiles
-/// may contain secret keys. If the list breaks a rule of the service, the error names host and interface.
+/// may contain secret keys. If the list breaks a rule of the service, the error names host and interface. What of the NMState
+/// does nothing is listed on standard error, with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network show networks.yaml\n  \
@@ -63,7 +64,7 @@ struct Show {
 /// Write the files that a live ISO contains for its hosts.
 ///
 /// hostN/ directories with keyfiles, or with a policy for nmstatectl, and the map of MAC addresses. On the live host they
-/// are in /etc/assisted/network.
+/// are in /etc/assisted/network. What of the NMState keyfiles have no place for is listed on standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     landfall ignition network files networks.yaml --to network\n  \
@@ -165,7 +166,9 @@ impl Show {
     fn run(self) -> anyhow::Result<()> {
         let mut hosts = Vec::new();
         for (index, (state, interfaces)) in load(&self.file)?.into_iter().enumerate() {
-            let keyfiles = state.keyfiles()?.into_iter().map(|file| ShownKeyfile { name: file.name, text: file.text });
+            warn(state.notes());
+            let keyfiles = state.keyfiles().iter().cloned();
+            let keyfiles = keyfiles.map(|file| ShownKeyfile { name: file.name, text: file.text });
             let kargs = kargs(&state, &interfaces);
             hosts.push(ShownHost { name: format!("host{index}"), keyfiles: keyfiles.collect(), kargs, interfaces });
         }
@@ -205,6 +208,7 @@ impl Files {
         let Input::List(configs) = parse(&self.file, &read(&self.file)?)? else {
             anyhow::bail!("{} is the NMState of one host; files need a list with MAC addresses", self.file.display());
         };
+        network::check(&configs)?.iter().for_each(|state| warn(state.notes()));
         for file in network::files(&configs, flow)? {
             let path = self.to.join(file.path.trim_start_matches(HOSTS_DIR).trim_start_matches('/'));
             apply::write_new(&path, &file.bytes)?;
@@ -255,6 +259,7 @@ impl Apply {
             writeln!(err, "{name} has no {}: skipped", network::MAP_NAME)?;
         }
         let plan = apply::plan(&hosts, &apply::interfaces(&self.sys)?)?;
+        warn(&plan.notes);
         let remove = apply::stale(&plan, target)?;
         if !self.dry_run {
             apply::carry_out(&plan, target, &remove)?;
@@ -285,6 +290,13 @@ impl Apply {
     fn wait(&self) -> Result<Settled, ApplyError> {
         let names = || Ok(apply::interfaces(&self.sys)?.into_values().collect());
         apply::settle(names, std::thread::sleep, Duration::from_secs(self.stable), Duration::from_secs(self.limit))
+    }
+}
+
+/// Tells what of a network does nothing.
+pub(super) fn warn(notes: &[network::Note]) {
+    for note in notes {
+        tracing::warn!("{note}");
     }
 }
 

@@ -59,6 +59,12 @@ pub enum NetworkError {
          predictable name such as enp1s0: the host could not identify it"
     )]
     Unmapped { host: usize, interface: String },
+    /// A port or a base that nobody would find.
+    #[error(
+        "host{host}: interface {interface} is not in mac_interface_map, and network_yaml does not define it: {place} names it; \
+         add its MAC address"
+    )]
+    Missing { host: usize, interface: String, place: String },
     /// The NMState library itself failed.
     #[error("host{host}: the NMState library failed on network_yaml: {text}")]
     Library { host: usize, text: String },

@@ -56,7 +56,7 @@ fn bonds_vlans_and_bridges() {
         "interfaces:
 - {name: bond0, type: bond, state: up, link-aggregation: {mode: 802.3ad, port: [eth0, eth1],
    options: {miimon: 100, xmit_hash_policy: layer3+4, arp_ip_target: ''}}}
-- {name: bond0.140, type: vlan, state: up, vlan: {base-iface: bond0, id: 140}, ipv4: {enabled: true, dhcp: true}}
+- {name: bond0.140, type: vlan, state: up, vlan: {base-iface: bond0, id: 140}}
 - {name: storage, type: vlan, state: up, vlan: {base-iface: bond0, id: 141}}
 - {name: br0, type: linux-bridge, state: up, bridge: {port: [{name: bond0.140}]}, ipv6: {enabled: true, autoconf: true, dhcp: true}}
 - {name: eth7, type: ethernet, state: down}",
@@ -85,10 +85,10 @@ fn what_gives_addresses_and_who_is_meant() {
     );
     // Nothing can slip a second argument in.
     let kargs = parse_kargs(
-        "interfaces: [{name: 'a init=/x', type: bond, state: up, link-aggregation: {mode: 802.3ad, port: []}}]",
+        "interfaces: [{name: 'a init=x', type: bond, state: up, link-aggregation: {mode: 802.3ad, port: []}}]",
     );
     assert!(kargs.arguments.is_empty(), "{kargs:?}");
-    assert_eq!(kargs.notes[0], "\"bond=a init=/x::mode=802.3ad\" would be split on a command line");
+    assert_eq!(kargs.notes[0], "\"bond=a init=x::mode=802.3ad\" would be split on a command line");
 }
 
 #[test]

@@ -21,9 +21,14 @@ pub(super) fn is_file_name(name: &str) -> bool {
     (1..=255).contains(&len) && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c.is_control())
 }
 
-/// The profile with `autoconnect=true` and `autoconnect-priority=1` in its `[connection]`.
+/// The profile with `autoconnect=true` and `autoconnect-priority=1` in its `[connection]`; one that says `autoconnect=false`, as that of an
+/// interface that is down, as it is.
 pub(super) fn activated(text: &str) -> String {
     const ADDED: [&str; 2] = ["autoconnect=true", "autoconnect-priority=1"];
+    let section = text.lines().skip_while(|line| *line != "[connection]").skip(1);
+    if section.take_while(|line| !line.starts_with('[')).any(|line| line == "autoconnect=false") {
+        return text.to_owned();
+    }
     let mut lines: Vec<String> = Vec::new();
     let mut inside = false;
     // Where the section's last line is, once it has begun.
@@ -53,12 +58,15 @@ mod tests {
 
     #[test]
     fn a_profile_is_activated_by_itself_and_first() {
-        let text = "[connection]\nautoconnect=false\nid=a\n\n[ipv4]\nautoconnect=x\nmethod=auto\n";
+        let text = "[connection]\nautoconnect=x\nid=a\n\n[ipv4]\nautoconnect=x\nmethod=auto\n";
         assert_eq!(
             activated(text),
             "[connection]\nid=a\nautoconnect=true\nautoconnect-priority=1\n\n[ipv4]\nautoconnect=x\nmethod=auto\n"
         );
-        assert_eq!(activated("[ipv4]\n"), "[ipv4]\n");
+        for unchanged in ["[ipv4]\n", "[connection]\nid=a\nautoconnect=false\n\n[ipv4]\n"] {
+            assert_eq!(activated(unchanged), unchanged);
+        }
+        assert!(activated("[connection]\nid=a\n[x]\nautoconnect=false\n").contains("id=a\nautoconnect=true\n"));
     }
 
     #[test]

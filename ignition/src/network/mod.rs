@@ -12,11 +12,13 @@ mod keyfile;
 mod mac;
 mod policy;
 mod rules;
+mod schema;
 mod state;
 
 pub use error::NetworkError;
 pub use mac::Mac;
 pub use rules::check;
+pub use schema::Note;
 pub use state::State;
 
 use kernel::order;
@@ -98,7 +100,7 @@ pub fn files(configs: &[HostNetwork], flow: Flow) -> Result<Vec<NetworkFile>, Ne
     let mut files = Vec::new();
     for (host, (config, state)) in configs.iter().zip(check(configs)?).enumerate() {
         let made = match flow {
-            Flow::Keyfiles => state.keyfiles()?.into_iter().map(|keyfile| (keyfile.name, keyfile.text)).collect(),
+            Flow::Keyfiles => state.keyfiles().iter().cloned().map(|keyfile| (keyfile.name, keyfile.text)).collect(),
             Flow::Policy => vec![(format!("ymlFile{host}.yml"), policy::text(host, config)?)],
         };
         let map = (MAP_NAME.to_owned(), map_text(&config.mac_interface_map));
@@ -125,5 +127,7 @@ fn map_text(map: &[MacInterface]) -> String {
     lines.join("\n")
 }
 
+#[cfg(test)]
+mod field_tests;
 #[cfg(test)]
 mod tests;

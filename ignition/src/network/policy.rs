@@ -1,30 +1,13 @@
 //! The flow of the service from OpenShift 4.18 on: NMState whose interfaces are captured by MAC address when nmstatectl applies it
 //! (NMPolicy, <https://nmstate.io/nmpolicy/user-guide/102-policy-syntax.html>).
 
+use super::schema::{self, Named};
 use super::state::MAX_YAML_BYTES;
 use super::{HostNetwork, Mac, NetworkError};
 use crate::yaml::{self, YamlError};
 use kernel::order;
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
-
-/// Members whose text is the name of an interface, or whose list holds such.
-const NAME_MEMBERS: [&str; 14] = [
-    "name",
-    "next-hop-interface",
-    "port",
-    "ports",
-    "slaves",
-    "base-iface",
-    "controller",
-    "master",
-    "primary",
-    "active_slave",
-    "copy-mac-from",
-    "iif",
-    "route-to-interface",
-    "peer",
-];
 
 /// The file nmstatectl applies, in the service's own layout: members sorted, no end of line.
 pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkError> {
@@ -46,12 +29,14 @@ pub(super) fn text(host: usize, config: &HostNetwork) -> Result<String, NetworkE
         capture.insert(format!("iface{index}").into(), format!("interfaces.mac-address == \"{mac}\"").into());
     }
     settle_addresses(&mut desired);
-    rename(&mut desired, false, &names);
+    rename(&mut desired, &names);
     let policy = Mapping::from_iter([("capture".into(), capture.into()), ("desiredState".into(), sorted(desired))]);
     let mut text = serde_norway::to_string(&policy).map_err(|error| parse(error.into()))?;
     for index in 0..config.mac_interface_map.len() {
-        let reference = format!("\"{{{{ capture.iface{index}.interfaces.0.name }}}}\"");
-        text = text.replace(&format!("{token}{index}-"), &reference);
+        let reference = format!("{{{{ capture.iface{index}.interfaces.0.name }}}}");
+        // Behind an address it is a part of a text that needs no quotes.
+        text = text.replace(&format!("%{token}{index}-"), &format!("%{reference}"));
+        text = text.replace(&format!("{token}{index}-"), &format!("\"{reference}\""));
     }
     text.truncate(text.trim_end().len());
     Ok(text)
@@ -73,20 +58,14 @@ fn settle_addresses(desired: &mut Value) {
     }
 }
 
-/// Replaces names where the value of a member is one; `named` tells whether this is such a value.
-fn rename(value: &mut Value, named: bool, names: &BTreeMap<&str, String>) {
-    match value {
-        Value::String(text) if named => {
-            if let Some(new) = names.get(text.as_str()) {
-                text.clone_from(new);
-            }
+/// Replaces the names of interfaces, and nothing that only reads like one.
+fn rename(desired: &mut Value, names: &BTreeMap<&str, String>) {
+    let document = desired.clone();
+    for Named { steps, name, .. } in schema::read(&document).named {
+        if let (Some(new), Some(Value::String(text))) = (names.get(name), schema::at(desired, &steps)) {
+            text.truncate(text.len().saturating_sub(name.len()));
+            text.push_str(new);
         }
-        Value::Sequence(items) => items.iter_mut().for_each(|item| rename(item, named, names)),
-        Value::Mapping(members) => members.iter_mut().for_each(|(key, value)| {
-            let named = key.as_str().is_some_and(|key| NAME_MEMBERS.contains(&key));
-            rename(value, named, names);
-        }),
-        _ => {}
     }
 }
 
@@ -147,14 +126,16 @@ fn resolve_names<'a>(
 ) -> Result<(), ResolveError> {
     match value {
         Value::String(text) => {
-            let Some(inner) = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) else {
+            let reference = text.trim().strip_suffix("}}").and_then(|text| text.split_once("{{"));
+            let Some((before, inner)) = reference.filter(|(before, _)| before.is_empty() || before.ends_with('%'))
+            else {
                 return Ok(());
             };
             let capture =
                 inner.trim().strip_prefix("capture.").and_then(|rest| rest.strip_suffix(".interfaces.0.name"));
             let capture = capture
                 .ok_or_else(|| ResolveError::Shape(format!("{:?} is not the name of a capture", inner.trim())))?;
-            *text = find(capture)?.to_owned();
+            *text = format!("{before}{}", find(capture)?);
         }
         Value::Sequence(items) => items.iter_mut().try_for_each(|item| resolve_names(item, find))?,
         Value::Mapping(members) => members.iter_mut().try_for_each(|(_, value)| resolve_names(value, find))?,

@@ -45,8 +45,7 @@ fn a_policy_is_resolved_to_what_it_was_made_of() {
     assert!(!resolved.contains("capture"), "{resolved}");
     let renamed = YAML.replace("eth0", "ens3").replace("eth1", "ens4");
     let files = |yaml: &str| -> Vec<(String, String)> {
-        let keyfiles = State::parse(0, yaml).unwrap().keyfiles().unwrap();
-        keyfiles.into_iter().map(|file| (file.name, file.text)).collect()
+        State::parse(0, yaml).unwrap().keyfiles().iter().cloned().map(|file| (file.name, file.text)).collect()
     };
     // Neither the VLAN's own name nor a description is a captured one.
     let mut wanted = files(&renamed.replace("ens3.5", "eth0.5").replace("description: ens3", "description: eth0"));

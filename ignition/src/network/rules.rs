@@ -1,7 +1,7 @@
 //! The service's rules for a list of hosts' networks (docs/compatibility.md#static-network).
 
 use super::{HostNetwork, Mac, NetworkError, State};
-use nmstate::{Interface, InterfaceIdentifier};
+use nmstate::{Interface, InterfaceIdentifier, InterfaceType, Interfaces};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More hosts than any cluster has: each costs the library some time.
@@ -12,7 +12,7 @@ const MAX_LOGICAL_CHARS: usize = 64;
 /// Checks `configs` by the rules; gives each host's network, parsed.
 ///
 /// Every host has a MAC address; no two interfaces of any hosts have the same, no two of one host the same name; and
-/// every Ethernet interface can be identified on the host.
+/// every Ethernet interface can be identified on the host, as can what others are made of, unless it is made itself.
 pub fn check(configs: &[HostNetwork]) -> Result<Vec<State>, NetworkError> {
     if configs.len() > MAX_HOSTS {
         return Err(NetworkError::TooManyHosts { found: configs.len(), max: MAX_HOSTS });
@@ -52,6 +52,14 @@ pub fn check(configs: &[HostNetwork]) -> Result<Vec<State>, NetworkError> {
         if let Some(interface) = unmapped {
             return Err(NetworkError::Unmapped { host, interface: interface.name().chars().take(80).collect() });
         }
+        let missing = state.needed.iter().find(|(name, _)| {
+            let name = name.as_str();
+            !names.contains(name) && !is_predictable(name) && !makes(&state.network.interfaces, name)
+        });
+        if let Some((interface, place)) = missing {
+            let interface = interface.chars().take(80).collect();
+            return Err(NetworkError::Missing { host, interface, place: place.clone() });
+        }
         states.push(state);
     }
     Ok(states)
@@ -64,13 +72,27 @@ fn is_logical_name(name: &str) -> bool {
         && !name.contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace() || c.is_control())
 }
 
-/// Whether a host can identify the interface. Those that aren't Ethernet are created by name.
+/// Whether a host can identify the interface. Those that aren't Ethernet, as is one without a type, are created by name.
 fn is_identifiable(interface: &Interface, names: &BTreeSet<&str>) -> bool {
-    let Interface::Ethernet(ethernet) = interface else {
-        return true;
+    let base = interface.base_iface();
+    let name = base.name.as_str();
+    let made = match interface {
+        Interface::Ethernet(_) => base.iface_type == InterfaceType::Veth,
+        Interface::Unknown(_) => false,
+        _ => true,
     };
-    let name = ethernet.base.name.as_str();
-    names.contains(name) || ethernet.base.identifier == Some(InterfaceIdentifier::MacAddress) || is_predictable(name)
+    made || names.contains(name) || base.identifier == Some(InterfaceIdentifier::MacAddress) || is_predictable(name)
+}
+
+/// Whether the host has an interface of that name by the network itself.
+fn makes(interfaces: &Interfaces, name: &str) -> bool {
+    interfaces.iter().any(|interface| {
+        let peer = match interface {
+            Interface::Ethernet(ethernet) => ethernet.veth.as_ref().map(|veth| veth.peer.as_str()),
+            _ => None,
+        };
+        interface.name() == name && !interface.is_absent() || peer == Some(name)
+    })
 }
 
 /// Names that udev makes of where an interface is (systemd.net-naming-scheme(7)), by the service's pattern `^en[PsvxXbucaipod]`.
@@ -154,6 +176,62 @@ mod tests {
             assert!(matches!(check(&[host(&yaml, &[(A, "eth0")])]), Err(NetworkError::Unmapped { .. })), "{ambiguous}");
         }
         // Made by name, whatever the name.
+        assert!(
+            check(&[host("interfaces: [{name: v0, type: veth, state: up, veth: {peer: v1}}]", &[(A, "eth0")])]).is_ok()
+        );
         assert!(check(&[host("interfaces: [{name: br7, type: linux-bridge, state: up}]", &[(A, "eth0")])]).is_ok());
+    }
+    #[test]
+    fn what_others_are_made_of_is_identified_or_made() {
+        let eth0 = "{name: eth0, type: ethernet, state: up}";
+        let bond = |name: &str| {
+            format!(
+                "{{name: bond0, type: bond, state: up, link-aggregation: {{mode: active-backup, port: [eth0, {name}]}}}}"
+            )
+        };
+        for (interfaces, place) in [
+            (bond("eth9"), "interfaces[bond0].link-aggregation.port[1]"),
+            (
+                "{name: br0, type: linux-bridge, state: up, bridge: {port: [{name: eth9}]}}".to_owned(),
+                "interfaces[br0].bridge.port[eth9].name",
+            ),
+            (
+                "{name: br0, type: ovs-bridge, state: up, bridge: {port: [{name: eth9}]}}".to_owned(),
+                "interfaces[br0].bridge.port[eth9].name",
+            ),
+            (
+                "{name: br0, type: ovs-bridge, state: up, bridge: {port: [{name: b1, link-aggregation: {mode: balance-slb, \
+                 port: [{name: eth0}, {name: eth9}]}}]}}"
+                    .to_owned(),
+                "interfaces[br0].bridge.port[b1].link-aggregation.port[eth9].name",
+            ),
+            (
+                "{name: storage, type: vlan, state: up, vlan: {base-iface: eth9, id: 404}}".to_owned(),
+                "interfaces[storage].vlan.base-iface",
+            ),
+            (
+                "{name: x0, type: vxlan, state: up, vxlan: {base-iface: eth9, id: 4, remote: 192.0.2.1}}".to_owned(),
+                "interfaces[x0].vxlan.base-iface",
+            ),
+            (
+                "{name: m0, type: mac-vlan, state: up, mac-vlan: {base-iface: eth9, mode: vepa}}".to_owned(),
+                "interfaces[m0].mac-vlan.base-iface",
+            ),
+            (
+                "{name: v0, type: vrf, state: up, vrf: {port: [eth9], route-table-id: 5}}".to_owned(),
+                "interfaces[v0].vrf.port[0]",
+            ),
+        ] {
+            let network = |interfaces: &str| host(&format!("interfaces: [{eth0}, {interfaces}]"), &[(A, "eth0")]);
+            let error = check(&[network(&interfaces)]).unwrap_err().to_string();
+            let said = format!("host0: interface eth9 is not in mac_interface_map, and network_yaml does not define it: {place} names it");
+            assert!(error.starts_with(&said), "{error}");
+            // In the map, by a predictable name, or made by another entry.
+            let mut mapped = network(&interfaces);
+            mapped.mac_interface_map.push(MacInterface { mac_address: B.to_owned(), logical_nic_name: "eth9".to_owned() });
+            check(&[mapped]).unwrap();
+            check(&[network(&interfaces.replace("eth9", "enp9s0"))]).unwrap();
+            check(&[network(&format!("{interfaces}, {{name: eth9, type: dummy, state: up}}"))]).unwrap();
+        }
     }
 }

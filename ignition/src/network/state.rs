@@ -2,13 +2,14 @@
 //! size of its input, on what its errors may show, on what a panic does.
 
 use super::keyfile::Keyfile;
+use super::schema::{self, Note, Reading};
 use super::{NetworkError, keyfile};
 use crate::yaml::{self, YamlError};
 use kernel::{
     attempt::{Attempt, attempt},
-    order,
+    order::{self, Gather},
 };
-use nmstate::{NetworkState, NmstateError};
+use nmstate::{InterfaceState, InterfaceType, NetworkState, NmstateError};
 use serde_norway::Value;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -21,73 +22,120 @@ const MAX_TEXT_CHARS: usize = 600;
 /// Members whose values are keys: IEEE 802.1X, IPsec, MACsec.
 const SECRET_MEMBERS: [&str; 4] = ["password", "private-key-password", "psk", "mka-cak"];
 
-/// One host's network, read.
+/// One host's network, read and converted.
 pub struct State {
-    host: usize,
     pub(super) network: NetworkState,
-    /// Texts that no message may show.
-    secrets: BTreeSet<String>,
+    keyfiles: Vec<Keyfile>,
+    /// Interfaces that must exist, and where the NMState names them.
+    pub(super) needed: Vec<(String, String)>,
+    notes: Vec<Note>,
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("State").field("keyfiles", &self.keyfiles).finish_non_exhaustive()
     }
 }
 
 impl State {
-    /// Reads the NMState of `host`, which errors name it by.
+    /// Reads and converts the NMState of `host`, which errors name it by.
     pub fn parse(host: usize, text: &str) -> Result<Self, NetworkError> {
         if text.len() > MAX_YAML_BYTES {
             return Err(NetworkError::TooLong { host, found: text.len(), max: MAX_YAML_BYTES });
         }
         let mut secrets = BTreeSet::new();
-        match yaml::document::<Value>(text.as_bytes(), MAX_YAML_BYTES) {
-            Ok(value) => collect_secrets(&value, false, &mut secrets),
+        let document = match yaml::document::<Value>(text.as_bytes(), MAX_YAML_BYTES) {
+            Ok(document) => Ok(document),
             // Text that isn't even YAML is given to the library all the same, for its message; that names only a place.
-            Err(YamlError::Syntax { .. }) => {}
+            Err(reason @ YamlError::Syntax { .. }) => Err(reason),
             Err(reason) => return Err(NetworkError::Yaml { host, reason }),
+        };
+        let mut reading = Reading::default();
+        if let Ok(document) = &document {
+            collect_secrets(document, false, &mut secrets);
+            reading = schema::read(document);
         }
-        let network = guarded(host, &secrets, || NetworkState::new_from_yaml(text))?
-            .map_err(|error| NetworkError::Parse { host, text: without_secrets(error.msg(), &secrets) })?;
+        let safe = |text: &str| without_secrets(text, &secrets);
+        if let Some(text) = reading.unknown.first() {
+            return Err(NetworkError::Parse { host, text: safe(text) });
+        }
+        let converted = guarded(host, &secrets, || {
+            let mut network = NetworkState::new_from_yaml(text).map_err(|error| (true, error))?;
+            // NetworkManager brings a device up by DHCP that no profile is of.
+            let absent = network.interfaces.iter_mut().filter(|one| one.is_absent());
+            for interface in absent.filter(|one| one.iface_type() == InterfaceType::Ethernet) {
+                interface.base_iface_mut().state = InterfaceState::Down;
+            }
+            let mut generated = network.gen_conf().map_err(|error| (false, error))?;
+            Ok((network, generated.remove("NetworkManager").unwrap_or_default()))
+        })?;
+        let (network, generated) = converted.map_err(|(reading, error): (bool, NmstateError)| {
+            let text = safe(error.msg());
+            if reading { NetworkError::Parse { host, text } } else { NetworkError::Keyfiles { host, text } }
+        })?;
+        // It reads members that are there twice.
+        document.as_ref().map_err(|reason| NetworkError::Parse { host, text: reason.to_string() })?;
+        if let Some(text) = reading.replaced.first() {
+            return Err(NetworkError::Keyfiles { host, text: safe(text) });
+        }
         if network.interfaces.is_empty() {
             return Err(NetworkError::NoInterface { host });
         }
-        Ok(Self { host, network, secrets })
+        let keyfiles = named_once(host, generated)?;
+        let needed = reading.named.iter().filter(|named| named.must_exist);
+        let needed = needed.map(|named| (named.name.to_owned(), schema::place(&named.steps))).collect();
+        let mut notes = reading.left_out;
+        for Note { what, .. } in &mut notes {
+            *what = format!("host{host}: {}", safe(what));
+        }
+        let ports: BTreeSet<&str> = network.interfaces.iter().filter_map(|one| one.ports()).flatten().gather();
+        let waiting = network.interfaces.iter().filter(|one| one.base_iface().wait_ip.is_some());
+        notes.extend(waiting.filter(|one| ports.contains(one.name())).map(|one| Note {
+            what: format!("host{host}: interfaces[{}].wait-ip", one.name().escape_debug()),
+            why: "a port has no address to wait for".to_owned(),
+        }));
+        Ok(Self { network, keyfiles, needed, notes })
     }
 
     /// NetworkManager's keyfiles for it, sorted by name, with what the service adds: each profile is activated by itself, before
-    /// those without a priority.
-    pub fn keyfiles(&self) -> Result<Vec<Keyfile>, NetworkError> {
-        let host = self.host;
-        let mut generated = guarded(host, &self.secrets, || self.network.gen_conf())?
-            .map_err(|error| NetworkError::Keyfiles { host, text: without_secrets(error.msg(), &self.secrets) })?;
-        let mut keyfiles = Vec::new();
-        for (name, text) in generated.remove("NetworkManager").unwrap_or_default() {
-            if !keyfile::is_file_name(&name) {
-                return Err(NetworkError::FileName { host, name });
-            }
-            keyfiles.push(Keyfile { text: keyfile::activated(&text), name });
-        }
-        order::sort_by(&mut keyfiles, |a, b| a.name.cmp(&b.name));
-        for (one, next) in keyfiles.iter().zip(keyfiles.iter().skip(1)) {
-            if one.name == next.name {
-                return Err(NetworkError::SameName { host, name: one.name.clone() });
-            }
-        }
-        if keyfiles.is_empty() {
-            return Err(NetworkError::NoInterface { host });
-        }
-        Ok(keyfiles)
+    /// those without a priority, unless its interface is to be down.
+    pub fn keyfiles(&self) -> &[Keyfile] {
+        &self.keyfiles
+    }
+
+    /// What of the NMState the keyfiles don't have, each with the reason.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 }
 
+/// The generated profiles under names that a directory can hold.
+fn named_once(host: usize, generated: Vec<(String, String)>) -> Result<Vec<Keyfile>, NetworkError> {
+    let mut keyfiles = Vec::new();
+    for (name, text) in generated {
+        if !keyfile::is_file_name(&name) {
+            return Err(NetworkError::FileName { host, name });
+        }
+        keyfiles.push(Keyfile { text: keyfile::activated(&text), name });
+    }
+    order::sort_by(&mut keyfiles, |a, b| a.name.cmp(&b.name));
+    for (one, next) in keyfiles.iter().zip(keyfiles.iter().skip(1)) {
+        if one.name == next.name {
+            return Err(NetworkError::SameName { host, name: one.name.clone() });
+        }
+    }
+    if keyfiles.is_empty() {
+        return Err(NetworkError::NoInterface { host });
+    }
+    Ok(keyfiles)
+}
+
 /// The library's result. Another process asks it first: a panic of the library must not end this one.
-fn guarded<T>(
+fn guarded<T, E>(
     host: usize,
     secrets: &BTreeSet<String>,
-    ask: impl Fn() -> Result<T, NmstateError>,
-) -> Result<Result<T, NmstateError>, NetworkError> {
+    ask: impl Fn() -> Result<T, E>,
+) -> Result<Result<T, E>, NetworkError> {
     let tried = attempt(PATIENCE, |_| {
         drop(ask());
         Ok(())

@@ -169,8 +169,8 @@ routes: {config: [{destination: 10.9.0.0/16, next-hop-address: 192.0.2.2, next-h
 
 #[test]
 fn routes_and_servers_are_in_the_profile_of_their_interface() {
-    let keyfiles = State::parse(0, ROUTED).unwrap().keyfiles().unwrap();
-    let [keyfile] = &keyfiles[..] else { panic!("{keyfiles:?}") };
+    let state = State::parse(0, ROUTED).unwrap();
+    let [keyfile] = state.keyfiles() else { panic!("{state:?}") };
     for line in
         ["route0=10.9.0.0/16,192.0.2.2,150", "route0_options=table=7", "dns=192.0.2.1", "dns-search=example.com"]
     {
@@ -179,8 +179,108 @@ fn routes_and_servers_are_in_the_profile_of_their_interface() {
 }
 
 #[test]
+fn what_is_down_or_absent_stays_down() {
+    let yaml = "interfaces: [{name: eth0, type: ethernet, state: up}, {name: eth1, type: ethernet, state: down, mtu: 9000}, \
+                {name: eth2, type: ethernet, state: absent}, {name: bond0, type: bond, state: absent}]";
+    let files = State::parse(0, yaml).unwrap().keyfiles().to_vec();
+    let lines = |name: &str| {
+        let file = files.iter().find(|file| file.name == format!("{name}.nmconnection"));
+        file.map(|file| file.text.lines().map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default()
+    };
+    for (name, activation) in
+        [("eth0", "autoconnect=true"), ("eth1", "autoconnect=false"), ("eth2", "autoconnect=false")]
+    {
+        let found = lines(name);
+        let said: Vec<_> = found.iter().filter(|line| line.starts_with("autoconnect=")).collect();
+        assert_eq!(said, [activation], "{name}: {found:?}");
+        assert!(found.contains(&format!("interface-name={name}")), "{found:?}");
+    }
+    assert!(lines("eth1").contains(&"mtu=9000".to_owned()));
+    // Nothing makes a bond that no profile is of.
+    assert_eq!(files.len(), 3);
+}
+
+/// A mistake of each kind that the conversion refuses, and what is said of it.
+const UNCONVERTIBLE: [(&str, &str); 22] = [
+    (
+        "interfaces: [{E}], routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.2, next-hop-interface: eth5}]}",
+        "eth5",
+    ),
+    (
+        "interfaces: [{E}], routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.2}]}",
+        "empty next hop interface",
+    ),
+    (
+        "interfaces: [{D}], routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.2, next-hop-interface: eth1}]}",
+        "IPv4 disabled",
+    ),
+    (
+        "interfaces: [{E}], routes: {config: [{destination: 10.0.0.0/40, next-hop-address: 192.0.2.2, next-hop-interface: eth0}]}",
+        "10.0.0.0/40",
+    ),
+    (
+        "interfaces: [{E}], routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.2, next-hop-interface: eth0, vrf-name: v0}]}",
+        "v0",
+    ),
+    ("interfaces: [{E}], route-rules: {config: [{priority: 5, route-table: 200}]}", "ip-from"),
+    ("interfaces: [{E}], route-rules: {config: [{ip-from: 192.0.2.0/24, route-table: 200, iif: eth5}]}", "eth5"),
+    ("interfaces: [{E}], dns-resolver: {config: {server: ['fe80::1%eth5']}}", "eth5"),
+    ("interfaces: [{E}], dns-resolver: {config: {server: [nonsense]}}", "nonsense"),
+    ("interfaces: [{D, ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 33}]}}]", "33"),
+    ("interfaces: [{D, ipv6: {enabled: true, autoconf: true}}]", "Autoconf without DHCP"),
+    ("interfaces: [{D, ipv4: {enabled: true, dhcp: true, auto-route-metric: 5, prefix-route-metric: 6}}]", "metric"),
+    ("interfaces: [{D, mac-address: nonsense}]", "nonsense"),
+    ("interfaces: [{D, controller: br0}]", "br0 not found"),
+    ("interfaces: [{D, dispatch: {post-activation: 'true'}}]", "Dispatch script"),
+    (
+        "interfaces: [{D}, {name: bond0, type: bond, state: up, link-aggregation: {port: [eth1]}}]",
+        "Bond mode is mandatory",
+    ),
+    (
+        "interfaces: [{E}, {name: bond0, type: bond, state: up, link-aggregation: {mode: active-backup, port: [eth0]}}]",
+        "IP enabled",
+    ),
+    (
+        "interfaces: [{D}, {name: bond0, type: bond, state: up, copy-mac-from: eth5, link-aggregation: {mode: balance-rr, port: [eth1]}}]",
+        "eth5",
+    ),
+    (
+        "interfaces: [{D}, {name: b0, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: {mode: trunk, tag: 5}}]}}]",
+        "tag",
+    ),
+    (
+        "interfaces: [{D}, {name: b0, type: ovs-bridge, state: up, mac-address: '52:54:00:00:00:99', bridge: {port: []}}]",
+        "MAC address",
+    ),
+    ("interfaces: [{D}, {name: v0, type: vrf, state: up, vrf: {port: [eth1]}}]", "v0"),
+    (
+        "interfaces: [{D}, {name: m0, type: macsec, state: up, macsec: {encrypt: true, base-iface: eth1, port: 1, validation: strict, \
+      send-sci: true, mka-cak: '00'}}]",
+        "mka",
+    ),
+];
+
+#[test]
+fn what_cant_be_converted_is_refused_before_anything_is_made_of_it() {
+    let eth0 = "name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.10, prefix-length: 24}]}, \
+                ipv6: {enabled: true, address: [{ip: '2001:db8::1', prefix-length: 64}]}";
+    let mut accepted = Vec::new();
+    for (text, said) in UNCONVERTIBLE {
+        let text = text.replace("{E", &format!("{{{eth0}")).replace("{D", "{name: eth1, type: ethernet, state: up");
+        let config = [host(&format!("{{{text}}}"))];
+        let found = [Flow::Keyfiles, Flow::Policy]
+            .map(|flow| files(&config, flow).map_or_else(|e| e.to_string(), |_| String::new()));
+        let checked = check(&config).map_or_else(|error| error.to_string(), |_| String::new());
+        if found.iter().any(|found| *found != checked) || !checked.starts_with("host0: ") || !checked.contains(said) {
+            accepted.push(format!("{text}: {checked} {found:?}"));
+        }
+    }
+    assert!(accepted.is_empty(), "{}", accepted.join("\n"));
+}
+
+#[test]
 fn profiles_that_are_no_files_or_one_file() {
-    let error = |yaml: &str| State::parse(3, yaml).and_then(|state| state.keyfiles()).unwrap_err().to_string();
+    let error = |yaml: &str| State::parse(3, yaml).unwrap_err().to_string();
     let up = "type: ethernet, state: up";
     let said = error(&format!("interfaces: [{{name: eth0, profile-name: ../../x, {up}}}]"));
     assert!(said.starts_with("host3: the profile name \"../../x.nmconnection\""), "{said}");

@@ -2,7 +2,7 @@
 
 use super::{Butane, Output, text, text_of};
 use crate::AgentBinary;
-use crate::cli::network::networks;
+use crate::cli::network::{networks, warn};
 use crate::discovery::assisted::{self, Assisted, Mirror, Ntp, StaticNetwork};
 use crate::network::{self, Flow};
 use anyhow::{Context, ensure};
@@ -157,8 +157,12 @@ impl AssistedArgs {
         let flow = Flow::of_version(&self.openshift_version);
         let static_network = match &self.static_network {
             Some(file) => {
-                let files = network::files(&networks(file)?, flow)
-                    .with_context(|| format!("cannot create files from {}", file.display()))?;
+                let networks = networks(file)?;
+                let files = network::check(&networks).and_then(|states| {
+                    states.iter().for_each(|state| warn(state.notes()));
+                    network::files(&networks, flow)
+                });
+                let files = files.with_context(|| format!("cannot create files from {}", file.display()))?;
                 Some(StaticNetwork { flow, files, discovery_delay_s: self.discovery_delay })
             }
             None => None,

@@ -190,6 +190,25 @@ fn a_device_goes_before_what_is_made_of_it() {
 }
 
 #[test]
+fn a_rule_names_the_interface_of_this_machine() {
+    let yaml = "{interfaces: [{name: eth0, type: ethernet, state: up, description: eth0, \
+                ipv4: {enabled: true, address: [{ip: 198.51.100.10, prefix-length: 24}]}, \
+                ipv6: {enabled: true, address: [{ip: '2001:db8::1', prefix-length: 64}]}}], \
+                dns-resolver: {config: {server: ['fe80::1%eth0'], search: [eth0]}}, \
+                route-rules: {config: [{ip-from: 198.51.100.10/32, iif: eth0, route-table: 200, priority: 100}]}, \
+                routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 198.51.100.1, next-hop-interface: eth0, table-id: 200}]}}";
+    for flow in [Flow::Keyfiles, Flow::Policy] {
+        let machine = Machine::new(&[("ens1f0", "52:54:00:00:00:01")]);
+        machine.carries(&[host(yaml, &[("52:54:00:00:00:01", "eth0")])], flow);
+        assert_eq!(machine.apply().unwrap(), ["ens1f0.nmconnection"]);
+        let text = fs::read_to_string(machine.path("target/ens1f0.nmconnection")).unwrap();
+        assert!(text.contains(" iif ens1f0 table 200\n") && !text.contains("iif eth0"), "{flow:?}: {text}");
+        assert!(text.contains("description=eth0\n") && text.contains("dns-search=eth0\n"), "{flow:?}: {text}");
+        assert!(text.contains("dns=fe80::1"), "{text}");
+    }
+}
+
+#[test]
 fn ports_of_a_bond_that_the_initramfs_made_are_known_by_their_own_addresses() {
     let shown = "52:54:00:00:00:01";
     let configs = [host(

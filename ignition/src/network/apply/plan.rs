@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::source::HostDir;
 use super::{ApplyError, Mac};
-use crate::network::{State, policy};
+use crate::network::{Note, State, policy};
 use kernel::order::{self, Gather};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ pub struct Plan {
     pub hosts: Vec<Host>,
     /// Profiles, sorted by name.
     pub write: Vec<Write>,
+    /// What of policies does nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
 }
 
 /// An entry of the list that matches this machine.
@@ -68,10 +71,12 @@ pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Pla
         for (file, text) in &host.files {
             let from = format!("{}/{file}", host.name);
             if file.ends_with(".yml") {
-                plan.write.extend(captured(host, file, text, interfaces)?.map(|(name, text)| Write {
+                let state = captured(host, file, text, interfaces)?;
+                plan.notes.extend_from_slice(state.notes());
+                plan.write.extend(state.keyfiles().iter().cloned().map(|keyfile| Write {
                     from: from.clone(),
-                    name,
-                    text,
+                    name: keyfile.name,
+                    text: keyfile.text,
                 }));
             } else {
                 plan.write.push(Write { name: names.file(file), text: names.text(text), from });
@@ -84,13 +89,8 @@ pub fn plan(hosts: &[HostDir], interfaces: &BTreeMap<Mac, String>) -> Result<Pla
     Ok(plan)
 }
 
-/// The keyfiles of a policy.
-fn captured(
-    host: &HostDir,
-    file: &str,
-    text: &str,
-    interfaces: &BTreeMap<Mac, String>,
-) -> Result<impl Iterator<Item = (String, String)>, ApplyError> {
+/// The network of a policy.
+fn captured(host: &HostDir, file: &str, text: &str, interfaces: &BTreeMap<Mac, String>) -> Result<State, ApplyError> {
     let path = host.path.join(file);
     let resolved =
         policy::resolve(text, |mac| interfaces.get(&mac).map(String::as_str)).map_err(|error| match error {
@@ -98,9 +98,7 @@ fn captured(
             policy::ResolveError::Shape(reason) => ApplyError::Policy { path: path.clone(), reason },
         })?;
     let number = host.name.trim_start_matches("host").parse().unwrap_or_default();
-    let keyfiles = State::parse(number, &resolved).and_then(|state| state.keyfiles());
-    let keyfiles = keyfiles.map_err(|source| ApplyError::Keyfiles { path, source })?;
-    Ok(keyfiles.into_iter().map(|keyfile| (keyfile.name, keyfile.text)))
+    State::parse(number, &resolved).map_err(|source| ApplyError::Keyfiles { path, source })
 }
 
 /// Two profiles must not have the same file name or uuid.
