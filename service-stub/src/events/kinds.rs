@@ -122,6 +122,8 @@ kinds! {
         "Cluster {cluster_id}: ignored some or all validations at the discretion of the user";
     CLUSTER_SETTING_WITHOUT_EFFECT: Warning "cluster_setting_without_effect"
         "{what} is stored but has no effect: {reason}";
+    INFRA_ENV_SETTING_WITHOUT_EFFECT: Warning "infra_env_setting_without_effect"
+        "{what} is stored but has no effect: {reason}";
     HOST_STEP_FAILED: Error "host_step_failed" "Host {host_name}: {reason}";
     RELEASE_IMAGE_UNREADABLE: Warning "release_image_unreadable" "Release image {image} cannot be read: {error}";
 }
@@ -133,6 +135,7 @@ pub(crate) const HOURLY: &[Kind] = &[UPGRADE_AGENT_FAILED, UPGRADE_AGENT_FINISHE
 #[cfg(test)]
 pub(crate) const OURS: &[&str] = &[
     CLUSTER_SETTING_WITHOUT_EFFECT.name,
+    INFRA_ENV_SETTING_WITHOUT_EFFECT.name,
     HOST_ATTESTATION_FAILED.name,
     HOST_ATTESTED.name,
     HOST_CERTIFICATION_BLOCKED.name,

@@ -12,6 +12,7 @@ use crate::check::{Finding, turned::Turn};
 use crate::model::{ClusterRecord, Event, HostRecord, InfraEnvRecord};
 use crate::state::HostState;
 use crate::store::Change;
+use ignition::network::Note;
 use serde_json::{Value, json};
 
 /// How serious an event is.
@@ -128,6 +129,20 @@ pub(crate) fn image_updated(change: &mut Change, record: &InfraEnvRecord) {
     let key = if infra_env.ssh_authorized_key.is_empty() { "not set" } else { "set" };
     let details: Vec<String> = proxy.into_iter().chain([kind, format!("SSH public key is {key}")]).collect();
     infra_env_with(change, record, kinds::IMAGE_INFO_UPDATED, json!({"details": details.join(", ")}));
+}
+
+/// What of the networks of an infra-env does nothing. A list of hosts may have it many times.
+pub(crate) fn networks_without_effect(change: &mut Change, record: &InfraEnvRecord, notes: &[Note]) {
+    const MAX_NOTES: usize = 50;
+    for note in notes.iter().take(MAX_NOTES) {
+        let details = json!({"what": note.what, "reason": note.why});
+        infra_env_with(change, record, kinds::INFRA_ENV_SETTING_WITHOUT_EFFECT, details);
+    }
+    if let Some(more) = notes.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
+        let details =
+            json!({"what": format!("More of static_network_config ({more})"), "reason": "as the events before"});
+        infra_env_with(change, record, kinds::INFRA_ENV_SETTING_WITHOUT_EFFECT, details);
+    }
 }
 
 pub(crate) fn host_state(change: &mut Change, record: &HostRecord, from: HostState) {

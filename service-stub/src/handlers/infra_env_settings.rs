@@ -7,14 +7,15 @@ use crate::model::InfraEnvRecord;
 use crate::rules;
 use crate::text::chain;
 use api::{InfraEnv, InfraEnvUpdateParams, Proxy};
-use ignition::network::{self, HostNetwork, MacInterface};
+use ignition::network::{self, HostNetwork, MacInterface, Note};
 use serde_json::{Value, json};
 
 /// No argument is longer, bytes.
 const MAX_ARGUMENT_BYTES: usize = 1024;
 
-/// Sets what is given, in the order clients know refusals in; what isn't stays.
-pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<(), Refusal> {
+/// Sets what is given, in the order clients know refusals in; what isn't stays. Gives what of it has no effect.
+pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -> Result<Vec<Note>, Refusal> {
+    let mut without_effect = Vec::new();
     let own = &mut record.infra_env;
     if let Some(pull_secret) = params.pull_secret.filter(|secret| !secret.is_empty()) {
         rules::text::pull_secret(pull_secret.expose()).map_err(Refusal::invalid)?;
@@ -33,7 +34,8 @@ pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -
         own.ignition_config_override = text;
     }
     if let Some(list) = params.static_network_config {
-        own.static_network_config = if list.is_empty() { String::new() } else { checked_networks(list)? };
+        (own.static_network_config, without_effect) =
+            if list.is_empty() { (String::new(), Vec::new()) } else { checked_networks(list)? };
     }
     if let Some(bundle) = params.additional_trust_bundle {
         // What is behind the last certificate is a trap for others.
@@ -64,7 +66,7 @@ pub(crate) fn apply(record: &mut InfraEnvRecord, params: InfraEnvUpdateParams) -
     if let Some(delay) = params.network_discovery_delay_seconds {
         own.network_discovery_delay_seconds = Some(delay);
     }
-    Ok(())
+    Ok(without_effect)
 }
 
 fn set_proxy(own: &mut InfraEnv, proxy: Proxy) -> Result<(), Refusal> {
@@ -139,10 +141,12 @@ fn checked_arguments(list: Vec<Value>) -> Result<Option<String>, Refusal> {
     Ok((!appended.is_empty()).then(|| Value::Array(appended).to_string()))
 }
 
-fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
+/// The networks as they are stored, and what of them their files don't have.
+fn checked_networks(list: Vec<Value>) -> Result<(String, Vec<Note>), Refusal> {
     let networks: Vec<HostNetwork> = api::json::from_value(Value::Array(list))
         .map_err(|error| Refusal::bad_request(format!("static_network_config in body: {error}")))?;
-    network::check(&networks).map_err(|error| Refusal::invalid(chain(&error)))?;
+    let states = network::check(&networks).map_err(|error| Refusal::invalid(chain(&error)))?;
+    let notes = states.iter().flat_map(|state| state.notes().iter().cloned()).collect();
     // Members in the order the service writes them.
     let member =
         |entry: &MacInterface| json!({"logical_nic_name": entry.logical_nic_name, "mac_address": entry.mac_address});
@@ -150,7 +154,7 @@ fn checked_networks(list: Vec<Value>) -> Result<String, Refusal> {
         let map: Vec<Value> = host.mac_interface_map.iter().map(member).collect();
         json!({"mac_interface_map": map, "network_yaml": host.network_yaml})
     };
-    Ok(Value::Array(networks.iter().map(host).collect()).to_string())
+    Ok((Value::Array(networks.iter().map(host).collect()).to_string(), notes))
 }
 
 #[cfg(test)]
@@ -163,7 +167,7 @@ mod tests {
         let mut record = InfraEnvRecord::default();
         let params: InfraEnvUpdateParams = serde_json::from_value(params).unwrap();
         match apply(&mut record, params) {
-            Ok(()) => Ok(record.infra_env),
+            Ok(_) => Ok(record.infra_env),
             Err(Refusal::Request(_, text) | Refusal::Application(_, text)) => Err(text),
         }
     }

@@ -113,7 +113,7 @@ fn create_from(
         ssh_authorized_key: params.ssh_authorized_key,
         static_network_config: params.static_network_config,
     };
-    infra_env_settings::apply(&mut record, settings)?;
+    let notes = infra_env_settings::apply(&mut record, settings)?;
     documents::check_discovery(service, &record)?;
     service.change(call.request_id(), |change| {
         if let Some(cluster) = record.infra_env.cluster_id {
@@ -124,6 +124,7 @@ fn create_from(
         record.infra_env.updated_at = change.now;
         events::infra_env(change, &record, kinds::INFRA_ENV_REGISTERED);
         events::image_updated(change, &record);
+        events::networks_without_effect(change, &record, &notes);
         let answer = Answer::json(StatusCode::CREATED, &published(service, &record));
         change.put_infra_env(record);
         Ok(answer)
@@ -215,7 +216,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
     let catalogue = catalogue.as_deref();
     service.change(call.request_id(), |change| {
         let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), id)?.as_ref());
-        infra_env_settings::apply(&mut record, params)?;
+        let notes = infra_env_settings::apply(&mut record, params)?;
         let own = &record.infra_env;
         os_image_version(catalogue, own).map_err(Refusal::invalid)?;
         if let Some(cluster) = own.cluster_id.and_then(|id| change.model().clusters.get(&id)) {
@@ -226,6 +227,7 @@ pub(crate) fn update(service: &Service, call: &Call) -> Result<Answer, Refusal> 
         documents::check_discovery(service, &record)?;
         record.infra_env.updated_at = change.now;
         events::image_updated(change, &record);
+        events::networks_without_effect(change, &record, &notes);
         let answer = Answer::json(StatusCode::CREATED, &published(service, &record));
         change.put_infra_env(record);
         Ok(answer)

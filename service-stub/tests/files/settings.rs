@@ -114,6 +114,81 @@ fn an_infra_env_is_changed_and_its_image_with_it() {
     assert_eq!(running.get(&url).status, 200);
 }
 
+/// From 4.18 on, hosts get NMState, and nmstatectl would fail on the host.
+#[test]
+fn a_network_that_cant_be_converted_is_refused_for_every_version() {
+    let running = Running::start(Files::default());
+    let map = json!([{"mac_address": "52:54:00:00:00:01", "logical_nic_name": "eth0"}]);
+    let body = |version: &str, text: &str| {
+        json!({"name": format!("of {version}"), "openshift_version": version, "pull_secret": pull_secret(),
+            "static_network_config": [{"network_yaml": text, "mac_interface_map": map}]})
+    };
+    let eth0 = "name: eth0, type: ethernet, state: up";
+    let route = "destination: 10.0.0.0/8, next-hop-address: 192.0.2.2, next-hop-interface: eth5";
+    let mistakes = [
+        (
+            format!("{{interfaces: [{{{eth0}}}], routes: {{config: [{{{route}}}]}}}}"),
+            "can't be converted to keyfiles: ",
+        ),
+        (format!("interfaces: [{{{eth0}, ipv6: {{enabled: true, autoconf: true}}}}]"), "Autoconf without DHCP"),
+        (format!("interfaces: [{{{eth0}, mtv: 5}}]"), "interfaces[eth0] has no member mtv; did you mean mtu?"),
+        ("interfaces: [{name: h0, type: hsr, state: up}]".to_owned(), "interfaces[h0] is of type hsr"),
+        (
+            format!("interfaces: [{{{eth0}}}, {{name: s0, type: vlan, state: up, vlan: {{base-iface: eth7, id: 4}}}}]"),
+            "host0: interface eth7 is not in mac_interface_map",
+        ),
+    ];
+    for (text, said) in mistakes {
+        let mut reasons = Vec::new();
+        for version in ["4.16", "4.20"] {
+            let answer = running.json("POST", "/v2/infra-envs", &body(version, &text));
+            assert_eq!(answer.status, 400, "{version}: {text}: {:?}", answer.document());
+            reasons.push(answer.document()["reason"].as_str().unwrap().to_owned());
+            let answer = running.json(
+                "POST",
+                "/v2/infra-envs",
+                &json!({"name": "x", "openshift_version": version,
+                "pull_secret": pull_secret()}),
+            );
+            let path = format!("/v2/infra-envs/{}", answer.document()["id"].as_str().unwrap());
+            let answer = running.json(
+                "PATCH",
+                &path,
+                &json!({"static_network_config": body(version, &text)["static_network_config"]}),
+            );
+            assert_eq!(answer.status, 400, "{version}: {text}");
+            reasons.push(answer.document()["reason"].as_str().unwrap().to_owned());
+        }
+        assert!(reasons.iter().all(|reason| *reason == reasons[0] && reason.contains(said)), "{reasons:?}");
+    }
+}
+
+#[test]
+fn what_of_a_network_has_no_effect_is_an_event() {
+    let running = Running::start(Files::default());
+    let text = "{hostname: {config: n1.example.com}, interfaces: [{name: eth0, type: ethernet, state: up, ethernet: {speed: 1000}}]}";
+    let network = json!([{"network_yaml": text,
+        "mac_interface_map": [{"mac_address": "52:54:00:00:00:01", "logical_nic_name": "eth0"}]}]);
+    let answer = running.json(
+        "POST",
+        "/v2/infra-envs",
+        &json!({"name": "lab", "openshift_version": "4.20",
+        "pull_secret": pull_secret(), "static_network_config": network}),
+    );
+    assert_eq!(answer.status, 201, "{:?}", answer.document());
+    let events = get(&running, &format!("/v2/events?infra_env_id={}", answer.document()["id"].as_str().unwrap()));
+    let own = events.as_array().unwrap().iter().filter(|event| event["name"] == "infra_env_setting_without_effect");
+    let own: Vec<_> = own.map(|event| event["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        own,
+        [
+            "host0: hostname.config is stored but has no effect: profiles have no hostname: set it for the host at the service, or in \
+         /etc/hostname",
+            "host0: interfaces[eth0].ethernet.speed is stored but has no effect: it needs `auto-negotiation: false`",
+        ]
+    );
+}
+
 /// The real service's files for the same networks.
 #[test]
 fn recorded_static_networks_give_the_recorded_files() {
