@@ -1,7 +1,7 @@
 //! The service's rules for a list of hosts' networks (docs/compatibility.md#static-network).
 
 use super::{HostNetwork, Mac, NetworkError, State};
-use nmstate::{Interface, InterfaceIdentifier, InterfaceType, Interfaces};
+use nmstate::{Interface, InterfaceIdentifier, InterfaceState, InterfaceType, Interfaces};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More hosts than any cluster has: each costs the library some time.
@@ -78,7 +78,8 @@ fn is_identifiable(interface: &Interface, names: &BTreeSet<&str>) -> bool {
     let name = base.name.as_str();
     let made = match interface {
         Interface::Ethernet(_) => base.iface_type == InterfaceType::Veth,
-        Interface::Unknown(_) => false,
+        // Nothing is made of it then.
+        Interface::Unknown(_) => base.state != InterfaceState::Up,
         _ => true,
     };
     made || names.contains(name) || base.identifier == Some(InterfaceIdentifier::MacAddress) || is_predictable(name)
@@ -175,6 +176,11 @@ mod tests {
             let yaml = format!("interfaces: [{{name: {ambiguous}, type: ethernet, state: up}}]");
             assert!(matches!(check(&[host(&yaml, &[(A, "eth0")])]), Err(NetworkError::Unmapped { .. })), "{ambiguous}");
         }
+        let typeless = |state: &str| {
+            host(&format!("interfaces: [{{name: eth0, state: up}}, {{name: eth7, state: {state}}}]"), &[(A, "eth0")])
+        };
+        assert!(matches!(check(&[typeless("up")]), Err(NetworkError::Unmapped { .. })));
+        assert!(check(&[typeless("absent")]).is_ok());
         // Made by name, whatever the name.
         assert!(
             check(&[host("interfaces: [{name: v0, type: veth, state: up, veth: {peer: v1}}]", &[(A, "eth0")])]).is_ok()
