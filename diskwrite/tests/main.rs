@@ -5,6 +5,7 @@ mod boot;
 mod failures;
 mod install;
 mod installs;
+mod kinds;
 mod plan;
 mod probe;
 mod redirect;

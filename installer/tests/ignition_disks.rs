@@ -196,3 +196,78 @@ fn what_is_not_allowed_or_in_use_is_not_written_to() {
     assert!(error.contains("done: $.storage.disks.0.wipeTable: wipe partition table of"), "{error}");
     assert!(error.contains("not done: $.storage.filesystems.0: make file system on"), "{error}");
 }
+
+/// What `ext4` labelled `data`, which may not be made, finds on a disk.
+fn kept(disk: &LoopDisk, format: &str, label: Option<&str>) -> Result<Vec<String>, String> {
+    let mut file_system = json!({"device": NAME, "format": format, "wipeFilesystem": false});
+    if let Some(label) = label {
+        file_system["label"] = label.into();
+    }
+    staged(disk, &json!({"filesystems": [file_system]}), false).map(|done| shown(&done))
+}
+
+#[test]
+fn a_file_system_of_another_kind_is_not_written_over() {
+    if cannot_run(&[]) {
+        return;
+    }
+    let disk = disk();
+    let mut jfs = vec![0; 512];
+    for (at, bytes) in
+        [(0, &b"JFS1"[..]), (17, b"\x10"), (20, b"\x0c\0\x03"), (25, b"\x02"), (28, b"\x09"), (136, &[7; 16])]
+    {
+        jfs[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    let found = [
+        (32 << 10, jfs, "jfs, \"\", 07070707-0707-0707-0707-070707070707"),
+        (0, b"HM\x01\0".to_vec(), "LVM1_member, \"\", "),
+        (2 * MIB, b"\x5e\xf1\xab\x2f".to_vec(), "VMFS, \"\", "),
+        (DISK_BYTES - 63 * 512, b"Promise Technology, Inc.".to_vec(), "promise_fasttrack_raid_member, \"\", "),
+    ];
+    for (at, bytes, found) in found {
+        disk.write(at, &bytes);
+        let error = kept(&disk, "xfs", None).unwrap_err();
+        let words = format!(
+            "is not of the correct type, label, or UUID (found {found}) and a filesystem wipe was not requested"
+        );
+        assert!(error.contains(&words), "{error}");
+        assert_eq!(disk.read(at, u64::try_from(bytes.len()).unwrap()), bytes);
+        disk.write(at, &vec![0; bytes.len()]);
+    }
+}
+
+#[test]
+fn a_pools_leftovers_do_not_decide() {
+    if cannot_run(&["mkfs.ext4"]) {
+        return;
+    }
+    let disk = disk();
+    run("mkfs.ext4", &["-q", "-F", "-L", "data", &disk.path().display().to_string()]);
+    for count in 1..=4u64 {
+        let at = DISK_BYTES - (128 << 10) + count * 4096;
+        disk.write(at, b"\x0c\xb1\xba\0\0\0\0\0\x88\x13\0\0\0\0\0\0");
+        let kept = kept(&disk, "ext4", Some("data"));
+        match count {
+            4 => assert!(kept.clone().unwrap_err().contains("ext4, zfs_member were found at once"), "{kept:?}"),
+            _ => assert!(kept.clone().unwrap()[0].starts_with("keep file system"), "{kept:?}"),
+        }
+    }
+}
+
+#[test]
+fn fat_is_known_without_its_text_and_by_the_name_in_its_directory() {
+    if cannot_run(&["mkfs.vfat"]) {
+        return;
+    }
+    let disk = disk();
+    let device = disk.path().display().to_string();
+    for (width, text, label) in [("16", 54, 43), ("32", 82, 71)] {
+        run("mkfs.vfat", &["-I", "-F", width, "-n", "CIDATA", &device]);
+        disk.write(text, b"        ");
+        // As Windows leaves the copy in the boot sector.
+        disk.write(label, b"NO NAME    ");
+        assert_eq!((blkid(&device, "TYPE").as_str(), blkid(&device, "LABEL").as_str()), ("vfat", "CIDATA"));
+        let kept = kept(&disk, "vfat", Some("CIDATA")).unwrap();
+        assert!(kept[0].starts_with("keep file system"), "{kept:?}");
+    }
+}

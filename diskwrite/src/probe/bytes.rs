@@ -40,7 +40,7 @@ impl Bytes {
         u64::from_be_bytes(self.array(at))
     }
 
-    /// Text up to the first zero, without blanks around it; None if nothing is left.
+    /// Text up to the first zero, without blanks after it; None if nothing is left.
     pub(super) fn text(&self, at: usize, len: usize) -> Option<String> {
         text(self.part(at, len))
     }
@@ -56,20 +56,29 @@ impl Bytes {
     }
 }
 
-/// Text up to the first zero, trimmed, with control characters replaced: it is shown on terminals.
+/// Text up to the first zero, without blanks after it, with control characters replaced: it is shown on terminals.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     printable(&kernel::bytes::text(bytes))
 }
 
 pub(super) fn utf16(bytes: &[u8]) -> Option<String> {
-    let units = bytes.chunks_exact(2).filter_map(|pair| Some(u16::from_le_bytes(pair.try_into().ok()?)));
+    wide(bytes, u16::from_le_bytes)
+}
+
+/// The same, big endian.
+pub(super) fn utf16_be(bytes: &[u8]) -> Option<String> {
+    wide(bytes, u16::from_be_bytes)
+}
+
+fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
+    let units = bytes.chunks_exact(2).filter_map(|pair| Some(unit(pair.try_into().ok()?)));
     let units: Vec<_> = units.take_while(|unit| *unit != 0).collect();
     printable(&String::from_utf16_lossy(&units))
 }
 
 fn printable(text: &str) -> Option<String> {
     let text: String =
-        text.trim().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+        text.trim_end().chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
     (!text.is_empty()).then_some(text)
 }
 
@@ -87,6 +96,24 @@ pub(super) fn guid(mut bytes: [u8; 16]) -> Option<String> {
         bytes.get_mut(from..to)?.reverse();
     }
     uuid(bytes)
+}
+
+/// Bytes in hexadecimal digits, after these of them (place and count) were turned around, in groups; None for zeros.
+pub(super) fn guid_text(bytes: &[u8], turned: &[(usize, usize)], groups: &[usize]) -> Option<String> {
+    let mut bytes = bytes.to_vec();
+    for (at, len) in turned {
+        bytes.get_mut(*at..at.checked_add(*len)?)?.reverse();
+    }
+    if bytes.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    grouped(&kernel::hex::lower(&bytes), groups)
+}
+
+/// A serial number of 32 bits, as DOS shows it; None for zero.
+pub(super) fn serial(bytes: &[u8]) -> Option<String> {
+    let number = u32::from_le_bytes(bytes.try_into().ok()?);
+    if number == 0 { None } else { grouped(&format!("{number:08X}"), &[4, 4]) }
 }
 
 /// The text in groups with `-` between.

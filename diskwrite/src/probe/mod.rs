@@ -4,14 +4,22 @@
 //! All of it reads a few hundred KiB at the ends of the disk and of each partition, and believes nothing it reads. The kinds
 //! are those of libblkid, by the same names, with the magic numbers of `libblkid/src/superblocks` and `.../topology`.
 
+mod apple;
 mod area;
+mod befs;
 mod bytes;
+mod fat;
 mod file_systems;
+mod grade;
 mod kind;
-mod plain;
+mod magics;
+mod names;
+mod optical;
 mod storage;
+mod swap;
 mod tables;
 mod types;
+mod windows;
 
 use area::Area;
 use kernel::order;
@@ -49,11 +57,14 @@ pub struct Signature {
     pub uuid: Option<String>,
     /// More for people, such as `version 1.2, RAID level 1`.
     pub detail: Option<String>,
+    /// Whether it is too little or too damaged to be used: it is erased, but no reason to keep a device.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remains: bool,
 }
 
 impl Signature {
     pub(crate) fn new(kind: Kind, magics: Vec<Span>) -> Self {
-        Self { kind, magics, label: None, uuid: None, detail: None }
+        Self { kind, magics, label: None, uuid: None, detail: None, remains: false }
     }
 }
 
@@ -69,7 +80,7 @@ impl fmt::Display for Signature {
         if let Some(detail) = &self.detail {
             write!(f, " ({detail})")?;
         }
-        Ok(())
+        if self.remains { f.write_str(", remains of it") } else { Ok(()) }
     }
 }
 
@@ -123,6 +134,8 @@ pub fn probe(disk: &dyn ReadAt, len: u64, sector_bytes: u32) -> Contents {
         .any(|signature| matches!(signature.kind, Kind::Vfat | Kind::Exfat | Kind::Ntfs | Kind::BitLocker));
     let gpt = tables::gpt(&whole);
     let mbr = if is_boot_sector { None } else { tables::mbr(&whole, gpt.is_some()) };
+    signatures.extend(magics::tables(&whole));
+    order::sort_by_key(&mut signatures, |signature| signature.kind);
     let mut partitions = Vec::new();
     for (place, table) in gpt.into_iter().chain(mbr).enumerate() {
         signatures.insert(place, table.signature);
@@ -162,28 +175,54 @@ fn signatures(area: &Area<'_>) -> Vec<Signature> {
     let one = [
         storage::lvm2,
         storage::luks,
-        storage::bitlocker,
         storage::zfs,
         storage::bluestore,
-        storage::bcache,
         storage::drbd,
+        fat::find,
+        swap::find,
+        windows::find,
+        optical::udf,
+        optical::iso9660,
         file_systems::ext,
-        file_systems::xfs,
+        file_systems::xfs_log,
+        file_systems::ufs,
         file_systems::btrfs,
         file_systems::f2fs,
-        file_systems::vfat,
-        file_systems::exfat_or_ntfs,
-        file_systems::iso9660,
-        file_systems::udf,
-        file_systems::squashfs,
-        file_systems::erofs,
-        file_systems::swap,
-        file_systems::apfs,
     ];
     let mut found = storage::md_raid(area);
     found.extend(one.into_iter().filter_map(|find| find(area)));
-    found.extend(plain::find(area));
+    found.extend(magics::superblocks(area));
+    order::sort_by_key(&mut found, |signature| signature.kind);
     found
+}
+
+/// What a device is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided<'a> {
+    Nothing,
+    This(&'a Signature),
+    /// Several things at once, so that nobody can say what it is.
+    Several,
+}
+
+/// What of all that was recognized on a device counts, as libblkid decides it.
+pub fn decide(found: &[Signature]) -> Decided<'_> {
+    let mut first = None;
+    let (mut count, mut intolerant) = (0u32, false);
+    for signature in found.iter().filter(|signature| !signature.remains) {
+        count += 1;
+        first.get_or_insert(signature);
+        // What it belongs to has the rest.
+        if signature.kind.is_raid() || signature.kind.is_encryption() {
+            break;
+        }
+        intolerant |= !signature.kind.is_tolerant();
+    }
+    match first {
+        None => Decided::Nothing,
+        Some(_) if count > 1 && intolerant => Decided::Several,
+        Some(first) => Decided::This(first),
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,11 @@ pub(super) fn lvm2(area: &Area<'_>) -> Option<Signature> {
     let name = lvm2_metadata(area, &label, header);
     let detail = name.is_none().then(|| "in no volume group".to_owned());
     let magics = vec![area.on_disk(at, 8), area.on_disk(at.saturating_add(24), 8)];
-    Some(Signature { label: name, uuid, detail, ..Signature::new(Kind::Lvm2, magics) })
+    // A sum with a start of its own, and without the complement.
+    let mut crc = crc32fast::Hasher::new_with_initial(!0xF597_A6CF);
+    crc.update(label.part(20, 492));
+    let is_whole = label.le64(8) == at / SECTOR && !crc.finalize() == label.le32(16);
+    Some(Signature { label: name, uuid, detail, remains: !is_whole, ..Signature::new(Kind::Lvm2, magics) })
 }
 
 /// The volume group's name: the first word of the newest metadata text (`lib/format_text/layout.h`).
@@ -100,12 +104,6 @@ pub(super) fn luks(area: &Area<'_>) -> Option<Signature> {
     Some(Signature { label, uuid: header.text(168, 40), detail, ..Signature::new(Kind::Luks, magics) })
 }
 
-/// BitLocker's boot sector.
-pub(super) fn bitlocker(area: &Area<'_>) -> Option<Signature> {
-    let jump = area.has(0, b"\xeb\x52\x90") || area.has(0, b"\xeb\x58\x90");
-    (jump && area.has(3, b"-FVE-FS-")).then(|| Signature::new(Kind::BitLocker, vec![area.on_disk(3, 8)]))
-}
-
 /// Ceph's BlueStore label: text, with the OSD's UUID in the second line. Since Squid it has copies further in, by which it can be
 /// brought back (Ceph `src/os/bluestore/BlueStore.cc`, `bdev_label_positions`).
 pub(super) fn bluestore(area: &Area<'_>) -> Option<Signature> {
@@ -115,21 +113,10 @@ pub(super) fn bluestore(area: &Area<'_>) -> Option<Signature> {
     let at = *found.first()?;
     let block = Bytes(area.get(at, SECTOR)?);
     let uuid = text(block.part(23, 36)).filter(|id| id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'));
-    let detail = (at != 0).then(|| "first label damaged".to_owned());
+    let remains = at != 0;
+    let detail = remains.then(|| "first label damaged".to_owned());
     let magics = found.iter().map(|at| area.on_disk(*at, 22)).collect();
-    Some(Signature { uuid, detail, ..Signature::new(Kind::Bluestore, magics) })
-}
-
-/// bcache's superblock (`include/uapi/linux/bcache.h`), also that of bcachefs.
-pub(super) fn bcache(area: &Area<'_>) -> Option<Signature> {
-    const MAGIC: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
-    let block = Bytes(area.get(4096, SECTOR)?);
-    if block.part(24, 16) != MAGIC || block.le64(8) != 8 {
-        return None;
-    }
-    let detail = Some(if block.le64(16) & 1 == 1 { "backing device" } else { "cache device" }.to_owned());
-    let magics = vec![area.on_disk(4096 + 24, 16)];
-    Some(Signature { label: block.text(72, 32), uuid: block.uuid(40), detail, ..Signature::new(Kind::Bcache, magics) })
+    Some(Signature { uuid, detail, remains, ..Signature::new(Kind::Bluestore, magics) })
 }
 
 /// DRBD's internal metadata, 8.3 to 9, in the last 4 KiB.
@@ -143,7 +130,7 @@ pub(super) fn drbd(area: &Area<'_>) -> Option<Signature> {
     };
     let id = if version == "version 9" { block.be64(48) } else { block.be64(40) };
     let magics = vec![area.on_disk(at.saturating_add(60), 4)];
-    let uuid = Some(format!("{id:x}"));
+    let uuid = (id != 0).then(|| format!("{id:x}"));
     Some(Signature { uuid, detail: Some(version.to_owned()), ..Signature::new(Kind::Drbd, magics) })
 }
 
@@ -154,13 +141,15 @@ pub(super) fn zfs(area: &Area<'_>) -> Option<Signature> {
     const LIST: u64 = 16 << 10;
     const RING: u64 = 128 << 10;
     const UBERBLOCK: u64 = 0x00BA_B10C;
+    const WHOLE_UBERBLOCKS: u32 = 4;
+    const LEAST_BYTES: u64 = 64 << 20;
     let end = area.len() & !(LABEL - 1);
     let mut starts: Vec<u64> =
         [Some(0), Some(LABEL), end.checked_sub(2 * LABEL), end.checked_sub(LABEL)].into_iter().flatten().collect();
     order::sort(&mut starts);
     starts.dedup();
     let (mut magics, mut pool): (Vec<Span>, _) = (Vec::new(), None);
-    let mut labels = 0;
+    let (mut labels, mut uberblocks) = (0, 0);
     for start in starts {
         let Some(ring) = area.get(start.saturating_add(RING), RING) else { continue };
         let before = magics.len();
@@ -168,6 +157,7 @@ pub(super) fn zfs(area: &Area<'_>) -> Option<Signature> {
             let head: [u8; 8] = block.get(..8).and_then(|head| head.try_into().ok()).unwrap_or_default();
             if u64::from_le_bytes(head) == UBERBLOCK || u64::from_be_bytes(head) == UBERBLOCK {
                 magics.push(area.on_disk(start.saturating_add(RING).saturating_add(index * 1024), 8));
+                uberblocks += 1;
             }
         }
         let list = area.get(start.saturating_add(LIST), 112 << 10).map(Bytes);
@@ -184,7 +174,9 @@ pub(super) fn zfs(area: &Area<'_>) -> Option<Signature> {
     order::sort(&mut magics);
     let (label, uuid) = pool.unwrap_or_default();
     let detail = Some(format!("{labels} of 4 labels"));
-    Some(Signature { label, uuid, detail, ..Signature::new(Kind::Zfs, magics) })
+    // Less is what a former pool leaves behind what was made over it.
+    let remains = uberblocks < WHOLE_UBERBLOCKS || area.len() < LEAST_BYTES;
+    Some(Signature { label, uuid, detail, remains, ..Signature::new(Kind::Zfs, magics) })
 }
 
 /// Name and GUID of the pool out of a label's list of names and values in XDR (OpenZFS `module/nvpair/nvpair.c`).

@@ -175,11 +175,11 @@ impl Stage<'_> {
     fn volume(&self, luks: &Luks<'_>, decision: Decision, key: &Path) -> anyhow::Result<String> {
         let node = self.node(luks.device.as_deref().unwrap_or_default())?;
         let file = claim(&node)?;
-        let found = first_signature(&file)?;
+        let found = signatures(&file)?;
         let (device, key) = (node.display().to_string(), key.display().to_string());
         // On a new array, what is there shows only now.
         let decision =
-            if decision == Decision::Make { super::content::decide_volume(luks, found.as_ref())? } else { decision };
+            if decision == Decision::Make { super::content::decide_volume(luks, &found)? } else { decision };
         match decision {
             Decision::Make => {
                 erase(&file)?;
@@ -200,7 +200,7 @@ impl Stage<'_> {
         }
         self.run(Program::Cryptsetup, &luks_open(luks, &key, &device))?;
         let file = File::open(&node).with_context(|| format!("cannot open {device}"))?;
-        let uuid = first_signature(&file)?.and_then(|found| found.uuid);
+        let uuid = signatures(&file)?.into_iter().next().and_then(|found| found.uuid);
         self.await_node(&Path::new("/dev/mapper").join(&*luks.name))?;
         uuid.with_context(|| format!("{device} has no UUID"))
     }
@@ -208,7 +208,7 @@ impl Stage<'_> {
     fn file_system(&self, file_system: &Filesystem<'_>) -> anyhow::Result<()> {
         let node = self.node(&file_system.device)?;
         let file = claim(&node)?;
-        if decide(file_system, first_signature(&file)?.as_ref())? == Decision::Keep {
+        if decide(file_system, &signatures(&file)?)? == Decision::Keep {
             return Ok(());
         }
         erase(&file)?;
@@ -232,9 +232,9 @@ fn claim(node: &Path) -> anyhow::Result<File> {
     })
 }
 
-fn first_signature(device: &File) -> anyhow::Result<Option<Signature>> {
+fn signatures(device: &File) -> anyhow::Result<Vec<Signature>> {
     let (len, sector_bytes) = (kernel::disk::size_bytes(device)?, kernel::disk::sector_bytes(device)?);
-    Ok(probe_part(device, Span { offset: 0, len }, sector_bytes).into_iter().next())
+    Ok(probe_part(device, Span { offset: 0, len }, sector_bytes))
 }
 
 fn erase(device: &File) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! File systems and encrypted devices: whether what is on a device is what the config wants, and how it is made.
 
 use crate::programs::Program;
-use diskwrite::probe::{Kind, Signature};
+use diskwrite::probe::{self, Decided, Kind, Signature};
 use ignition::model::{Filesystem, Luks};
 
 /// What to do with a device.
@@ -20,6 +20,11 @@ pub(super) enum Unfit {
          filesystem wipe was not requested"
     )]
     FileSystem { device: String, kind: &'static str, label: String, uuid: String },
+    #[error(
+        "what is at {device:?} can't be told: {kinds} were found at once. Remove what does not belong there with \
+         wipefs, or ask for a wipe"
+    )]
+    Several { device: String, kinds: String },
     #[error("volume at {device:?} is not of the correct type (found {kind}) and a volume wipe was not requested")]
     Volume { device: String, kind: &'static str },
     #[error("volume wipe was not requested and luks device {device:?} could not be reused: {why}")]
@@ -31,11 +36,12 @@ pub(super) fn format<'f>(file_system: &'f Filesystem<'_>) -> Option<&'f str> {
     file_system.format.as_deref().filter(|format| !matches!(*format, "" | "virtiofs"))
 }
 
-pub(super) fn decide(file_system: &Filesystem<'_>, found: Option<&Signature>) -> Result<Decision, Unfit> {
+pub(super) fn decide(file_system: &Filesystem<'_>, found: &[Signature]) -> Result<Decision, Unfit> {
     let format = format(file_system).filter(|format| *format != "none").unwrap_or_default();
     if file_system.wipe_filesystem == Some(true) {
         return Ok(Decision::Make);
     }
+    let found = what_counts(found, &file_system.device)?;
     let text = |text: Option<&String>| text.cloned().unwrap_or_default();
     let kind = found.map_or("", |found| found.kind.name());
     let label = text(found.and_then(|found| found.label.as_ref()));
@@ -50,6 +56,19 @@ pub(super) fn decide(file_system: &Filesystem<'_>, found: Option<&Signature>) ->
         return Ok(if format.is_empty() { Decision::Keep } else { Decision::Make });
     }
     Err(Unfit::FileSystem { device: file_system.device.to_string(), kind, label, uuid })
+}
+
+/// The one thing that a device is taken for.
+fn what_counts<'f>(found: &'f [Signature], device: &str) -> Result<Option<&'f Signature>, Unfit> {
+    match probe::decide(found) {
+        Decided::Nothing => Ok(None),
+        Decided::This(found) => Ok(Some(found)),
+        Decided::Several => {
+            let whole = found.iter().filter(|found| !found.remains);
+            let kinds = whole.map(|found| found.kind.name()).collect::<Vec<_>>().join(", ");
+            Err(Unfit::Several { device: device.to_owned(), kinds })
+        }
+    }
 }
 
 /// FAT's is shown with a hyphen, which mkfs.fat does not take.
@@ -97,9 +116,12 @@ pub(super) fn mkfs(file_system: &Filesystem<'_>) -> Vec<String> {
 }
 
 /// Whether an encrypted device is opened as it is. That the key fits, only opening it shows.
-pub(super) fn decide_volume(luks: &Luks<'_>, found: Option<&Signature>) -> Result<Decision, Unfit> {
+pub(super) fn decide_volume(luks: &Luks<'_>, found: &[Signature]) -> Result<Decision, Unfit> {
     let device = || luks.device.as_deref().unwrap_or_default().to_owned();
-    let Some(found) = found.filter(|_| luks.wipe_volume != Some(true)) else { return Ok(Decision::Make) };
+    if luks.wipe_volume == Some(true) {
+        return Ok(Decision::Make);
+    }
+    let Some(found) = what_counts(found, &device())? else { return Ok(Decision::Make) };
     if found.kind != Kind::Luks {
         return Err(Unfit::Volume { device: device(), kind: found.kind.name() });
     }

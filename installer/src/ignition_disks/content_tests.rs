@@ -28,7 +28,25 @@ fn luks<T>(fields: Value, look: impl FnOnce(&Luks<'_>) -> T) -> T {
 
 fn signature(kind: Kind, label: &str, uuid: &str) -> Signature {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Signature { kind, magics: Vec::new(), label: text(label), uuid: text(uuid), detail: None }
+    Signature { kind, magics: Vec::new(), label: text(label), uuid: text(uuid), detail: None, remains: false }
+}
+
+fn one(found: Option<&Signature>) -> &[Signature] {
+    found.map(std::slice::from_ref).unwrap_or_default()
+}
+
+#[test]
+fn what_is_ambiguous_is_not_written_over_and_remains_are() {
+    let (ext4, zfs) = (signature(Kind::Ext4, "data", ""), signature(Kind::Zfs, "", ""));
+    let error =
+        file_system(json!({"format": "ext4"}), |it| decide(it, &[ext4.clone(), zfs.clone()]).unwrap_err().to_string());
+    assert!(error.contains("ext4, zfs_member were found at once"), "{error}");
+    let old = Signature { remains: true, ..zfs };
+    assert_eq!(
+        file_system(json!({"format": "ext4"}), |it| decide(it, &[ext4, old.clone()]).ok()),
+        Some(Decision::Keep)
+    );
+    assert_eq!(file_system(json!({"format": "ext4"}), |it| decide(it, &[old]).ok()), Some(Decision::Make));
 }
 
 #[test]
@@ -52,9 +70,9 @@ fn a_file_system_that_fits_stays() {
             Some(Decision::Keep),
         ),
     ] {
-        assert_eq!(file_system(fields.clone(), |it| decide(it, found).ok()), decision, "{fields}");
+        assert_eq!(file_system(fields.clone(), |it| decide(it, one(found)).ok()), decision, "{fields}");
     }
-    let error = file_system(json!({"format": "xfs"}), |it| decide(it, Some(&ext4)).unwrap_err().to_string());
+    let error = file_system(json!({"format": "xfs"}), |it| decide(it, one(Some(&ext4))).unwrap_err().to_string());
     assert_eq!(
         error,
         "filesystem at \"/dev/x\" is not of the correct type, label, or UUID (found ext4, \"data\", AAAA-1) and a filesystem \
@@ -94,7 +112,7 @@ fn an_encrypted_device_is_reused_if_it_is_the_one() {
         (json!({}), Some(&xfs), None),
         (json!({"wipeVolume": true}), Some(&xfs), Some(Decision::Make)),
     ] {
-        assert_eq!(luks(fields.clone(), |it| decide_volume(it, found).ok()), decision, "{fields}");
+        assert_eq!(luks(fields.clone(), |it| decide_volume(it, one(found)).ok()), decision, "{fields}");
     }
     let fields = json!({"label": "l", "options": ["--cipher", "x"], "discard": true, "openOptions": ["--perf-no_read_workqueue"]});
     luks(fields, |it| {

@@ -153,13 +153,13 @@ impl<'a> Devices<'a> {
     }
 
     /// What is on a device that exists already, or will be a part of a disk; nothing of what is yet to be stacked on others.
-    fn found(&self, device: Device) -> Option<Signature> {
-        let (disk, partition) = self.on_disk(device)?;
+    fn found(&self, device: Device) -> Vec<Signature> {
+        let Some((disk, partition)) = self.on_disk(device) else { return Vec::new() };
         let (start, len) = match partition {
             Some(partition) => (partition.start, partition.len),
             None => (0, disk.table.disk.size_bytes),
         };
-        (disk.signatures)(start, len).into_iter().next()
+        (disk.signatures)(start, len)
     }
 }
 
@@ -267,7 +267,7 @@ fn volume<'a>(at: &str, luks: &'a Luks<'a>, devices: &Devices<'_>) -> Result<Ste
     }
     let name = luks.device.as_deref().unwrap_or_default();
     let device = find(at, name, devices)?;
-    let decision = decide_volume(luks, devices.found(device).as_ref());
+    let decision = decide_volume(luks, &devices.found(device));
     let decision = decision.map_err(|source| PlanError::Unfit { at: at.to_owned(), source })?;
     let what = match decision {
         Decision::Keep => "open LUKS device",
@@ -284,7 +284,7 @@ fn volume<'a>(at: &str, luks: &'a Luks<'a>, devices: &Devices<'_>) -> Result<Ste
 
 fn file_system<'a>(at: &str, file_system: &'a Filesystem<'a>, devices: &Devices<'_>) -> Result<Step<'a>, PlanError> {
     let device = find(at, &file_system.device, devices)?;
-    let decision = decide(file_system, devices.found(device).as_ref());
+    let decision = decide(file_system, &devices.found(device));
     let decision = decision.map_err(|source| PlanError::Unfit { at: at.to_owned(), source })?;
     // What is in a new array, and in one that is opened, shows later only.
     let is_known = devices.on_disk(device).is_some();

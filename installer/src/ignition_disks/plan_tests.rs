@@ -14,7 +14,8 @@ fn planned(storage: &Value, found: Option<Kind>) -> Result<Vec<String>, String> 
     let text = config(storage);
     let (document, _, report) = ignition::parse(text.as_bytes()).unwrap();
     assert!(!report.is_fatal(), "{report}");
-    let signature = |kind| Signature { kind, magics: Vec::new(), label: None, uuid: None, detail: None };
+    let signature =
+        |kind| Signature { kind, magics: Vec::new(), label: None, uuid: None, detail: None, remains: false };
     let signatures = |_, _| found.map(signature).into_iter().collect::<Vec<_>>();
     let partition = |number: u32, name: &str| LayoutPartition {
         number,

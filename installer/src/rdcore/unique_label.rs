@@ -60,21 +60,6 @@ impl VerifyUniqueFsLabel {
     }
 }
 
-/// What libblkid counts among the kinds of RAID.
-fn is_raid(signature: &Signature) -> bool {
-    matches!(
-        signature.kind,
-        Kind::MdRaid
-            | Kind::IntelRaid
-            | Kind::DdfRaid
-            | Kind::NvidiaRaid
-            | Kind::LsiRaid
-            | Kind::Lvm2
-            | Kind::Drbd
-            | Kind::VmfsVolume
-    )
-}
-
 /// The devices with this label, each file system once, and the members of arrays with it that nothing has assembled.
 fn find(system: &System, label: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut found, mut members, mut uuids) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -87,7 +72,7 @@ fn find(system: &System, label: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
             None => false,
         };
         let Some(signature) = signatures.iter().find(has_label) else { continue };
-        if signatures.iter().any(is_raid) {
+        if signatures.iter().any(|signature| signature.kind.is_raid() && !signature.remains) {
             if !system.has_holders(&device) {
                 members.push(device.node());
             }
