@@ -132,14 +132,21 @@ pub(crate) fn run(
     Err(ProgramError::Failed { program, args: words.join(" "), status: Status(status), tail: tail(&output) })
 }
 
-/// From the first `Error` on, when there is one, and of that the end.
+/// From the first `Error` on, when there is one. Of more than is shown, the end, with the first line before it: programs that
+/// show how they are called say there what was wrong.
 fn tail(output: &str) -> String {
     let from = output.find("Error").and_then(|at| output.get(at..)).unwrap_or(output);
     let mut start = from.len().saturating_sub(SHOWN_BYTES);
     while !from.is_char_boundary(start) {
         start += 1;
     }
-    from.get(start..).unwrap_or_default().to_owned()
+    let end = from.get(start..).unwrap_or_default();
+    let first = from.lines().next().unwrap_or_default();
+    if start == 0 || first.len() > start {
+        return end.to_owned();
+    }
+    let first: String = first.chars().take(SHOWN_BYTES).collect();
+    format!("{first} ... {end}")
 }
 
 #[cfg(test)]
@@ -170,6 +177,18 @@ mod tests {
         );
         assert!(shell("kill -9 $$", &Cancel::default()).unwrap_err().to_string().contains("signal: 9"));
         assert_eq!(tail(&format!("{}é{}", "x".repeat(300), "y".repeat(199))), "y".repeat(199), "whole characters");
+    }
+
+    #[test]
+    fn the_first_line_is_shown_before_a_long_end() {
+        let usage =
+            format!("Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n{}\n<num> is xxx", "options\n".repeat(90));
+        let shown = tail(&usage);
+        assert!(
+            shown.starts_with("Filesystem must be larger than 300MB. ... ") && shown.ends_with("<num> is xxx"),
+            "{shown}"
+        );
+        assert_eq!(tail("first\nlast"), "first\nlast", "what is short is shown as it is");
     }
 
     #[test]

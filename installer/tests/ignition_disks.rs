@@ -193,7 +193,11 @@ fn what_is_not_allowed_or_in_use_is_not_written_to() {
         "filesystems": [{"device": format!("{NAME}-part1"), "format": "ext4", "options": ["--no-such-option"]}],
     });
     let error = staged(&other, &storage, false).unwrap_err();
-    assert!(error.contains("done: $.storage.disks.0.wipeTable: wipe partition table of"), "{error}");
+    let done = format!(
+        "done: $.storage.disks.0.wipeTable: wipe partition table of {device}, $.storage.disks.0.partitions.0: make partition \
+         1 of {device}; not done: "
+    );
+    assert!(error.contains(&done), "{error}");
     assert!(error.contains("not done: $.storage.filesystems.0: make file system on"), "{error}");
 }
 
@@ -270,4 +274,18 @@ fn fat_is_known_without_its_text_and_by_the_name_in_its_directory() {
         let kept = kept(&disk, "vfat", Some("CIDATA")).unwrap();
         assert!(kept[0].starts_with("keep file system"), "{kept:?}");
     }
+}
+
+#[test]
+fn the_cause_is_in_what_a_failed_program_said_first() {
+    if cannot_run(&["mkfs.xfs"]) {
+        return;
+    }
+    let disk = disk();
+    let storage = json!({
+        "disks": [{"device": NAME, "wipeTable": true, "partitions": [{"label": "small", "sizeMiB": 200}]}],
+        "filesystems": [{"device": "/dev/disk/by-partlabel/small", "format": "xfs"}],
+    });
+    let error = staged(&disk, &storage, false).unwrap_err();
+    assert!(error.contains("Filesystem must be larger than 300MB."), "{error}");
 }

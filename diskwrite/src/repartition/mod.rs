@@ -94,9 +94,10 @@ impl Found {
     /// What becomes of the table. Without anything wanted of it, it stays.
     pub fn plan(&self, wipe: bool, wanted: &[Wanted]) -> Result<TablePlan, RepartitionError> {
         let (disk, before) = (self.disk.clone(), self.table.clone());
-        let is_mbr = before.is_none() && self.contents.signatures.iter().any(|found| found.kind == Kind::Mbr);
-        if is_mbr && !wipe && !wanted.is_empty() {
-            return Err(RepartitionError::Mbr { device: disk.path });
+        let other =
+            self.contents.signatures.iter().map(|found| found.kind).find(|kind| kind.is_table() && *kind != Kind::Gpt);
+        if let Some(kind) = other.filter(|_| before.is_none() && !wipe && !wanted.is_empty()) {
+            return Err(RepartitionError::OtherTable { device: disk.path, kind });
         }
         let (after, changes) = if wanted.is_empty() {
             (before.clone().filter(|_| !wipe), Vec::new())
@@ -167,7 +168,8 @@ pub fn node(disk: &Geometry, partition: &LayoutPartition) -> Result<PathBuf, Rep
     let find = || -> Option<PathBuf> {
         let device = DevNumber::from_raw(fs::metadata(&disk.path).ok()?.rdev());
         let sysfs = fs::canonicalize(format!("/sys/dev/block/{device}")).ok()?;
-        node_among(nodes(&Root::open("/").ok()?, &sysfs).ok()?, &wanted)
+        let root = Root::open("/").ok()?;
+        node_among(nodes(&root, &sysfs).ok()?, &wanted)
     };
     for _ in 0..NODE_TRIES {
         if let Some(node) = find() {

@@ -4,6 +4,7 @@ use crate::disk::DiskError;
 use crate::gpt::{FindError, LayoutError, TableError};
 use crate::layout::LayoutPartition;
 use crate::partitions::PartitionError;
+use crate::probe::Kind;
 use std::{io, path::PathBuf};
 
 /// A partition as a config wants it. What is not set matches anything.
@@ -61,8 +62,8 @@ pub enum RepartitionError {
     #[error("cannot read the partition table of {}", device.display())]
     Find { device: PathBuf, source: FindError },
     /// Its partitions can't be matched.
-    #[error("{} has an MBR partition table: set wipeTable to replace it", device.display())]
-    Mbr { device: PathBuf },
+    #[error("{} has a partition table of another kind ({kind}): set wipeTable to replace it", device.display())]
+    OtherTable { device: PathBuf, kind: Kind },
     #[error("partition {number} exists but is specified as nonexistant and wipePartitionEntry is false")]
     Exists { number: u32 },
     /// It is not what the config says, and may not be replaced.
@@ -93,6 +94,13 @@ pub enum RepartitionError {
     /// The table is written.
     #[error("the new partition table of {} is written, but partition {number} has no device node", device.display())]
     NoNode { device: PathBuf, number: u32 },
+}
+
+impl RepartitionError {
+    /// Whether the table is the new one nevertheless.
+    pub fn is_after_write(&self) -> bool {
+        matches!(self, Self::Kernel { .. } | Self::NoNode { .. })
+    }
 }
 
 fn room(free: u64, wanted: Option<u64>) -> String {

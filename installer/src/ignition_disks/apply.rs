@@ -7,9 +7,10 @@ use crate::programs::{Program, run};
 use anyhow::Context;
 use diskwrite::{
     probe::{Signature, Span, probe_part},
-    repartition,
+    repartition::{self, RepartitionError},
 };
 use ignition::{
+    apply::Action,
     fetch::{Fetcher, Location},
     model::{Filesystem, Luks, Raid},
 };
@@ -69,9 +70,13 @@ pub(super) fn apply(
         if stage.cancel.is_cancelled() {
             anyhow::bail!("stopped by a signal; {}", state(steps, number));
         }
+        let mut done_steps = number;
         let done = match step.work {
             Work::Nothing => Ok(()),
-            Work::Table(disk) => stage.table(disk),
+            Work::Table(disk) => stage.table(disk).inspect_err(|error| {
+                // The table is written; what fails then is the kernel's knowledge of it.
+                done_steps += usize::from(error.downcast_ref().is_some_and(RepartitionError::is_after_write));
+            }),
             Work::Array(raid) => stage.array(raid),
             Work::Volume(luks, decision) => {
                 let key = keys.next().map(NamedTempFile::path).unwrap_or(Path::new(""));
@@ -79,26 +84,32 @@ pub(super) fn apply(
             }
             Work::FileSystem(file_system) => stage.file_system(file_system),
         };
-        done.with_context(|| format!("{} failed; {}", first(step), state(steps, number)))?;
+        done.with_context(|| format!("{} failed; {}", first(step), state(steps, done_steps)))?;
     }
     Ok(volumes)
 }
 
 fn first(step: &Step<'_>) -> String {
-    let shown = step.actions.first().map(|action| format!("{}: {} {}", action.at, action.what, action.to));
-    shown.unwrap_or_else(|| "a step".to_owned())
+    step.actions.first().map_or_else(|| "a step".to_owned(), shown)
+}
+
+fn shown(action: &Action) -> String {
+    format!("{}: {} {}", action.at, action.what, action.to)
 }
 
 /// What is on the disks, if this step is not done.
 fn state(steps: &[Step<'_>], number: usize) -> String {
     let list = |steps: &[Step<'_>]| {
         let written = steps.iter().filter(|step| !matches!(step.work, Work::Nothing));
-        written.map(first).collect::<Vec<_>>().join(", ")
+        written.flat_map(|step| &step.actions).map(shown).collect::<Vec<_>>().join(", ")
     };
     let (done, left) = steps.split_at(number);
     let done = list(done);
     let done = if done.is_empty() { "no step was finished before".to_owned() } else { format!("done: {done}") };
-    format!("{done}; not done: {}", list(left))
+    match list(left) {
+        left if left.is_empty() => done,
+        left => format!("{done}; not done: {left}"),
+    }
 }
 
 /// The key in a file that only this user reads, in memory where there is a directory for that.
@@ -178,8 +189,7 @@ impl Stage<'_> {
         let found = signatures(&file)?;
         let (device, key) = (node.display().to_string(), key.display().to_string());
         // On a new array, what is there shows only now.
-        let decision =
-            if decision == Decision::Make { super::content::decide_volume(luks, &found)? } else { decision };
+        let decision = if decision == Decision::Make { super::content::decide_volume(luks, &found)? } else { decision };
         match decision {
             Decision::Make => {
                 erase(&file)?;
