@@ -196,9 +196,10 @@ impl Job {
                 let label = partition.label.as_deref().unwrap_or_default();
                 if label == "root" && self.edition.fcos >= 3 {
                     let floats = |start: Option<i64>| start.unwrap_or_default() == 0;
-                    let mut others = disk.partitions.iter().enumerate().filter(|(other, _)| *other != place);
+                    // Partitions are made in their order, each in the first place that is large enough.
+                    let mut later = disk.partitions.iter().skip(place + 1);
                     match partition.size_mib.unwrap_or_default() {
-                        0 if others.any(|(_, other)| floats(other.start_mib)) => {
+                        0 if later.any(|other| floats(other.start_mib)) => {
                             found.push((
                                 format!("{at}.label"),
                                 "the root partition can't grow: another one has no start and may follow it",
