@@ -54,6 +54,11 @@ pub(crate) enum IgnitionSourceError {
     Size { name: String },
     #[error("specified file is not a valid Ignition JSON config or Butane YAML config")]
     Form,
+    /// Ignition refuses it.
+    #[error(
+        "specified file is an Ignition JSON config that begins with a byte order mark, which Ignition does not read: store it as UTF-8 without one"
+    )]
+    Mark,
     #[error("cancelled while fetching the Ignition config from {url}")]
     Cancelled { url: String },
 }
@@ -69,6 +74,11 @@ pub(crate) enum Form {
 pub(crate) fn form(config: &[u8]) -> Result<Form, IgnitionSourceError> {
     if serde_json::from_slice::<IgnoredAny>(config).is_ok() {
         return Ok(Form::Ignition);
+    }
+    let has_mark = kernel::butane::has_mark(config);
+    let config = &*kernel::butane::plain(config);
+    if has_mark && serde_json::from_slice::<IgnoredAny>(config).is_ok() {
+        return Err(IgnitionSourceError::Mark);
     }
     let max = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
     let document = ignition::yaml::document::<serde_norway::Value>(config, max).ok();

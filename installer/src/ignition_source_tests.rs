@@ -146,4 +146,8 @@ fn a_config_is_json_or_yaml_with_a_variant_at_the_top() {
         let error = form(other.as_bytes()).unwrap_err().to_string();
         assert_eq!(error, "specified file is not a valid Ignition JSON config or Butane YAML config", "{other}");
     }
+    assert_eq!(form(b"\xEF\xBB\xBFvariant: fcos\nversion: 1.6.0\n").unwrap(), Form::Butane);
+    assert_eq!(form(b"\xFF\xFEv\0a\0r\0i\0a\0n\0t\0:\0 \0a\0").unwrap(), Form::Butane);
+    let error = form(b"\xEF\xBB\xBF{}").unwrap_err().to_string();
+    assert!(error.contains("byte order mark"), "{error}");
 }

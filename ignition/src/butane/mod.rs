@@ -72,8 +72,9 @@ impl From<NodeError> for ButaneError {
     }
 }
 
-/// Translates a document.
+/// Translates a document, in UTF-8 or, behind a byte order mark, in UTF-16.
 pub fn translate(text: &[u8], options: &Options<'_>) -> Result<Translated, ButaneError> {
+    let text = &*kernel::butane::plain(text);
     let root = first_document(text, MAX_BYTES)?.ok_or(EditionError::NoVariant)?;
     let word = |key: &str| match &root.content {
         Content::Mapping(members) => members.iter().find(|member| &*member.key == key).and_then(|member| {

@@ -93,6 +93,12 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
         file.display(),
         kernel::units::binary(MAX_CONFIG_BYTES)
     );
+    // YAML may begin with one.
+    anyhow::ensure!(
+        !kernel::butane::has_mark(&config) || kernel::butane::is_butane(&config),
+        "{} begins with a byte order mark, which Ignition does not read: store it as UTF-8 without one",
+        file.display()
+    );
     Ok(config)
 }
 
