@@ -2,11 +2,12 @@
 //! boot loader may find first.
 
 use crate::gpt::Partition;
+use crate::identity::{DiskIdentity, bare_wwn, multipath_of};
 use crate::image::ImageError;
 use crate::in_use::uses;
 use kernel::{
     DevNumber, Root,
-    block::{Usage, nodes},
+    block::{Usage, linked, nodes},
 };
 use std::{
     fs::File,
@@ -20,6 +21,8 @@ const BOOT: &str = "boot";
 const START_BYTES: u64 = 2048;
 /// `MD_SB_MAGIC` of linux/raid/md_p.h, least significant byte first.
 const RAID: [u8; 4] = 0xA92B_4EFCu32.to_le_bytes();
+/// No more devices lie on one another.
+const MAX_STACK: u32 = 8;
 /// Disks that nothing boots from.
 const SKIPPED: [&str; 5] = ["loop", "ram", "zram", "sr", "fd"];
 
@@ -87,17 +90,50 @@ pub(crate) fn labelled(device: &mut (impl Read + Seek), partitions: &[Partition]
     }
 }
 
-/// Which of `devices` hold such a file system, one of each UUID and none of `own`.
-fn others<D: Read + Seek>(devices: impl IntoIterator<Item = (PathBuf, D)>, excluded: &[[u8; 16]]) -> Vec<PathBuf> {
-    let mut seen = excluded.to_vec();
+/// A device to look at.
+struct Candidate<D> {
+    path: PathBuf,
+    /// What its disk is known by from outside; None if by nothing.
+    hardware: Option<String>,
+    device: D,
+}
+
+/// Which of `candidates` hold such a file system: none of the own disk, and what is seen on several ways to one disk once. That
+/// two have one UUID says nothing: disks that were written with one image all have its.
+fn others<D: Read + Seek>(candidates: impl IntoIterator<Item = Candidate<D>>, own: Option<&str>) -> Vec<PathBuf> {
+    let mut seen = Vec::new();
     let mut found = Vec::new();
-    for (path, mut device) in devices {
-        if let Some(uuid) = boot_uuid(&mut device).filter(|uuid| !seen.contains(uuid)) {
-            seen.push(uuid);
+    for Candidate { path, hardware, mut device } in candidates {
+        if hardware.is_some() && hardware.as_deref() == own {
+            continue;
+        }
+        let Some(uuid) = boot_uuid(&mut device) else { continue };
+        let key = hardware.map(|hardware| (hardware, uuid));
+        if key.is_none() || !seen.contains(&key) {
+            seen.push(key);
             found.push(path);
         }
     }
     found
+}
+
+/// By its WWN, or else by its serial number and what else it says of itself.
+fn hardware(disk: &DiskIdentity) -> Option<String> {
+    let DiskIdentity { wwn, serial, model, size_bytes, .. } = disk;
+    let wwn = wwn.as_deref().map(bare_wwn);
+    wwn.or_else(|| Some(format!("{} {} {size_bytes}", serial.as_deref()?, model.as_deref().unwrap_or_default())))
+}
+
+/// Disks that lie below or above this one, which are the same: the ways to a multipath device, and its partitions.
+fn related(root: &Root, dir: &Path, kind: &str, depth: u32, found: &mut Vec<PathBuf>) {
+    let Ok(nodes) = nodes(root, dir) else { return };
+    for other in nodes.iter().flat_map(|node| linked(root, &node.dir, kind)) {
+        let disk = if root.exists(other.join("partition")) { other.parent().unwrap_or(&other) } else { &other };
+        if depth > 0 && !found.iter().any(|known| known == disk) {
+            found.push(disk.to_owned());
+            related(root, disk, kind, depth - 1, found);
+        }
+    }
 }
 
 /// None also if it can't be read: it only serves a warning.
@@ -111,22 +147,31 @@ fn boot_uuid(device: &mut (impl Read + Seek)) -> Option<[u8; 16]> {
 pub(crate) fn other_boot_file_systems(disk: &Path) -> Vec<PathBuf> {
     let Ok(root) = Root::open("/") else { return Vec::new() };
     let usage = Usage::read(&root).unwrap_or_default();
-    let mut excluded = Vec::new();
+    let own = DevNumber::of_block_device(disk).and_then(|number| root.resolve(format!("/sys/dev/block/{number}")));
+    let mut same: Vec<PathBuf> = own.iter().cloned().collect();
+    for kind in ["slaves", "holders"] {
+        own.iter().for_each(|own| related(&root, own, kind, MAX_STACK, &mut same));
+    }
     let mut candidates = Vec::new();
     for name in root.list("/sys/block") {
-        let Ok(nodes) = nodes(&root, &Path::new("/sys/block").join(&name)) else { continue };
-        let devices = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
-        if nodes.first().is_some_and(|node| DevNumber::of_block_device(disk) == Some(node.number)) {
-            excluded = devices.filter_map(|path| boot_uuid(&mut File::open(path).ok()?)).collect();
-            continue;
-        }
+        let Some(dir) = root.resolve(Path::new("/sys/block").join(&name)) else { continue };
+        let Ok(nodes) = nodes(&root, &dir) else { continue };
         // Devices that lie on it have their own file systems.
         let is_free = || uses(&nodes, &usage, &DevNumber::of_block_device, &|_| Vec::new()).is_empty();
-        if !SKIPPED.iter().any(|prefix| name.starts_with(prefix)) && is_free() {
-            candidates.extend(devices);
+        let is_skipped = SKIPPED.iter().any(|prefix| name.starts_with(prefix)) || multipath_of(&root, &name).is_some();
+        if is_skipped || same.contains(&dir) || !is_free() {
+            continue;
         }
+        let hardware = DiskIdentity::read_dir(&root, &dir).as_ref().and_then(hardware);
+        let paths = nodes.iter().map(|node| Path::new("/dev").join(node.name.replace('!', "/")));
+        candidates.extend(paths.map(|path| (path, hardware.clone())));
     }
-    others(candidates.into_iter().filter_map(|path| Some((path.clone(), File::open(&path).ok()?))), &excluded)
+    let own = own.and_then(|own| hardware(&DiskIdentity::read_dir(&root, &own)?));
+    let opened = candidates.into_iter().filter_map(|(path, hardware)| {
+        let device = File::open(&path).ok()?;
+        Some(Candidate { path, hardware, device })
+    });
+    others(opened, own.as_deref())
 }
 
 #[cfg(test)]
@@ -162,23 +207,53 @@ mod tests {
     #[test]
     fn other_boot_file_systems_are_found_once() {
         let devices = [
-            ("own", ext4("boot", 1)),
-            ("a", ext4("boot", 2)),
-            ("path", ext4("boot", 2)),
-            ("b", xfs("boot", 3)),
-            ("c", ext4("bootx", 4)),
-            ("d", xfs("", 5)),
-            ("e", vec![0; LEN]),
-            ("f", vec![]),
-            ("g", ext4("boot", 6)[..1100].to_vec()),
-            ("1.1 is at 0, where ext4 has nothing", member(0)),
-            ("1.2", member(4096)),
-            ("1.0", member(LEN - 8192)),
-            ("0.90", member(LEN - 65536)),
-            ("too early", member(8192)),
+            ("own by another path", Some("1"), ext4("boot", 1)),
+            ("same image", Some("2"), ext4("boot", 1)),
+            ("same image without a name", None, ext4("boot", 1)),
+            ("another one", None, ext4("boot", 1)),
+            ("a", Some("3"), ext4("boot", 2)),
+            ("path", Some("3"), ext4("boot", 2)),
+            ("another partition of it", Some("3"), ext4("boot", 7)),
+            ("b", None, xfs("boot", 3)),
+            ("c", None, ext4("bootx", 4)),
+            ("d", None, xfs("", 5)),
+            ("e", None, vec![0; LEN]),
+            ("f", None, vec![]),
+            ("g", None, ext4("boot", 6)[..1100].to_vec()),
+            ("1.1 is at 0, where ext4 has nothing", None, member(0)),
+            ("1.2", None, member(4096)),
+            ("1.0", None, member(LEN - 8192)),
+            ("0.90", None, member(LEN - 65536)),
+            ("too early", None, member(8192)),
         ];
-        let devices = devices.map(|(name, data)| (PathBuf::from(name), Cursor::new(data)));
-        assert_eq!(others(devices, &[[1; 16]]), ["a", "b", "too early"].map(PathBuf::from));
+        let devices = devices.map(|(name, hardware, data)| Candidate {
+            path: PathBuf::from(name),
+            hardware: hardware.map(str::to_owned),
+            device: Cursor::new(data),
+        });
+        let found = [
+            "same image",
+            "same image without a name",
+            "another one",
+            "a",
+            "another partition of it",
+            "b",
+            "too early",
+        ];
+        assert_eq!(others(devices, Some("1")), found.map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_disk_is_known_by_its_wwn_or_its_serial_number() {
+        let disk = |wwn: Option<&str>, serial: Option<&str>| DiskIdentity {
+            wwn: wwn.map(str::to_owned),
+            serial: serial.map(str::to_owned),
+            size_bytes: 512,
+            ..DiskIdentity::default()
+        };
+        assert_eq!(hardware(&disk(Some("0x5000C5"), Some("Z1"))), hardware(&disk(Some("naa.5000c5"), None)));
+        assert_ne!(hardware(&disk(None, Some("Z1"))), hardware(&disk(None, Some("Z2"))));
+        assert_eq!(hardware(&disk(None, None)), None, "virtual disks");
     }
 
     #[test]
