@@ -2,10 +2,12 @@
 
 use crate::identity::{self, Change, DiskIdentity, ResolveError, multipath_of};
 use crate::in_use::{Use, uses};
+use crate::maps;
 use crate::probe::{Contents, Kind, probe};
+use crate::release::mapper::Mapped;
 use kernel::{
     DevNumber, Root,
-    block::{Node, Usage, holders, nodes, number_of, tops},
+    block::{Node, Usage, holders, nodes, number_of},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -93,6 +95,9 @@ pub enum DiskError {
         /// Links resolved.
         path: PathBuf,
     },
+    /// They would keep the disk from being claimed.
+    #[error("cannot remove the idle partition maps of {}", path.display())]
+    Maps { path: PathBuf, source: io::Error },
     /// The kernel does not report something that must be known.
     #[error("cannot read the {what} of {}", path.display())]
     Query {
@@ -229,7 +234,7 @@ impl Found {
         if read_only.trim() != "0" {
             found.push(DiskError::ReadOnly { path: path() });
         }
-        if !uses.is_empty() {
+        if !uses.is_empty() && maps::idle(&self.root, &self.sysfs, &uses).is_empty() {
             found.push(DiskError::InUse { path: path(), uses });
         }
         Ok(found)
@@ -241,14 +246,10 @@ impl Found {
         Ok(uses(&nodes(&self.root, &self.sysfs)?, &Usage::read(&self.root)?, &number_of, &holders))
     }
 
-    /// Whether all its users are stacked devices, and each topmost one can be opened exclusively.
-    fn has_idle_holders_only(&self, uses: &[Use]) -> bool {
-        let is_idle = |dir: &PathBuf| {
-            let node = Path::new("/dev").join(dir.file_name().unwrap_or_default());
-            OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(node).is_ok()
-        };
-        uses.iter().all(|used| matches!(used, Use::Held { .. }))
-            && nodes(&self.root, &self.sysfs).is_ok_and(|nodes| tops(&self.root, &nodes).iter().all(is_idle))
+    /// Partitions of a multipath device that nothing uses, if nothing else uses the disk.
+    fn idle_maps(&self) -> Result<Vec<Mapped>, DiskError> {
+        let query = |source| DiskError::Query { path: self.path.clone(), what: "users", source };
+        Ok(maps::idle(&self.root, &self.sysfs, &self.uses().map_err(query)?))
     }
 
     /// Opens it, and makes sure that it is what was looked at: the node may have been replaced.
@@ -298,7 +299,11 @@ impl Disk {
         let found = Found::new(given)?;
         match found.refusals()?.into_iter().next() {
             Some(refusal) => Err(refusal),
-            None => Self::opened(found, libc::O_EXCL),
+            None => {
+                let error = |source| DiskError::Maps { path: found.path.clone(), source };
+                maps::remove(&found.idle_maps()?).map_err(error)?;
+                Self::opened(found, libc::O_EXCL)
+            }
         }
     }
 
@@ -306,10 +311,12 @@ impl Disk {
     /// count as use. The disk then can't be claimed, since they hold it.
     pub(crate) fn open_beside_idle(given: &Path) -> Result<Self, DiskError> {
         let found = Found::new(given)?;
-        let mut flags = libc::O_EXCL;
+        let mut flags = if found.idle_maps()?.is_empty() { libc::O_EXCL } else { 0 };
         for refusal in found.refusals()? {
             match refusal {
-                DiskError::InUse { uses, .. } if found.has_idle_holders_only(&uses) => flags = 0,
+                DiskError::InUse { uses, .. } if maps::has_idle_holders_only(&found.root, &found.sysfs, &uses) => {
+                    flags = 0;
+                }
                 refusal => return Err(refusal),
             }
         }
@@ -357,7 +364,7 @@ impl Disk {
             let contents = Contents::default();
             return Ok(Inspection { geometry, identity: found.identity, contents, refusals, twins: Vec::new() });
         }
-        if refusals.is_empty() {
+        if refusals.is_empty() && found.idle_maps()?.is_empty() {
             match found.open(false, libc::O_EXCL) {
                 Err(claimed @ DiskError::Claimed { .. }) => refusals.push(claimed),
                 other => drop(other?),

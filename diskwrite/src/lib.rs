@@ -27,6 +27,7 @@ mod in_use;
 pub mod initrd;
 mod install;
 mod layout;
+mod maps;
 mod memory;
 mod mount;
 mod options;

@@ -38,7 +38,7 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(200);
 
 /// A mapped device by what does not change while it lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapped {
+pub(crate) struct Mapped {
     pub name: String,
     /// Empty without one.
     pub uuid: String,
@@ -154,13 +154,13 @@ fn question(device: Option<&Mapped>) -> Result<Box<[u8; BUFFER_BYTES]>, io::Erro
 
 /// The control node, opened.
 #[derive(Debug)]
-pub(super) struct Mapper {
+pub(crate) struct Mapper {
     control: File,
 }
 
 impl Mapper {
     /// Opens `/dev/mapper/control` below `root`; creates it if missing, as libdevmapper does.
-    pub(super) fn open(root: &Path) -> io::Result<Self> {
+    pub(crate) fn open(root: &Path) -> io::Result<Self> {
         let path = root.join("dev/mapper/control");
         let open = || OpenOptions::new().read(true).write(true).open(&path);
         let control = match open() {
@@ -181,7 +181,7 @@ impl Mapper {
     }
 
     /// Removes a device that is not open, after a last check that it is the intended one.
-    pub(super) fn remove(&self, device: &Mapped) -> io::Result<()> {
+    pub(crate) fn remove(&self, device: &Mapped) -> io::Result<()> {
         let mut tries = REMOVE_TRIES;
         loop {
             let result = self.check(device).and_then(|()| {

@@ -10,6 +10,7 @@ pub use wanted::{Change, Fate, RepartitionError, Wanted};
 use crate::disk::{Disk, Geometry};
 use crate::gpt::{FindError, Partition, Table, find, put_protective, reads};
 use crate::layout::LayoutPartition;
+use crate::maps;
 use crate::partitions::{self, node_among};
 use crate::probe::{Contents, Kind, Signature, Span, probe_part};
 use crate::saved::new_guid;
@@ -169,7 +170,7 @@ pub fn node(disk: &Geometry, partition: &LayoutPartition) -> Result<PathBuf, Rep
         let device = DevNumber::from_raw(fs::metadata(&disk.path).ok()?.rdev());
         let sysfs = fs::canonicalize(format!("/sys/dev/block/{device}")).ok()?;
         let root = Root::open("/").ok()?;
-        node_among(nodes(&root, &sysfs).ok()?, &wanted)
+        node_among(nodes(&root, &sysfs).ok()?, &wanted).or_else(|| maps::node(&root, &sysfs, number, len))
     };
     for _ in 0..NODE_TRIES {
         if let Some(node) = find() {
@@ -178,6 +179,13 @@ pub fn node(disk: &Geometry, partition: &LayoutPartition) -> Result<PathBuf, Rep
         thread::sleep(NODE_PAUSE);
     }
     Err(RepartitionError::NoNode { device: disk.path.clone(), number })
+}
+
+/// Whether the kernel makes no partitions of the disk, but udev, in its own time: a multipath device's.
+pub fn is_mapped(disk: &Geometry) -> bool {
+    let device = fs::metadata(&disk.path).map(|found| DevNumber::from_raw(found.rdev()));
+    let sysfs = device.ok().and_then(|device| fs::canonicalize(format!("/sys/dev/block/{device}")).ok());
+    sysfs.is_some_and(|sysfs| Root::open("/").is_ok_and(|root| maps::is_mapped(&root, &sysfs)))
 }
 
 /// Zeroes the magic numbers of all that is recognized on an open device of `len` bytes.

@@ -31,6 +31,8 @@ use tempfile::NamedTempFile;
 const SYSTEM_PATHS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 /// In memory on any system with systemd.
 const RUN_DIR: &str = "/run";
+/// Exists while udev runs.
+const UDEV: &str = "/run/udev/control";
 /// How long the node of a new device may take.
 const NODE_TRIES: u32 = 100;
 const NODE_PAUSE: Duration = Duration::from_millis(100);
@@ -56,6 +58,18 @@ pub(super) fn apply(
         anyhow::ensure!(is_there, "{} needs the program {}, which is not installed", first(step), program.path());
     }
     // All that can fail without a write, first.
+    let is_waiting = |step: &Step<'_>| !matches!(step.work, Work::Nothing | Work::Table(_));
+    let is_mapped = |step: &Step<'_>| match step.work {
+        Work::Table(place) => disks.get(place).is_some_and(|disk| repartition::is_mapped(&disk.table.disk)),
+        _ => false,
+    };
+    if let Some(step) = steps.iter().find(|step| is_mapped(step)).filter(|_| steps.iter().any(is_waiting)) {
+        anyhow::ensure!(
+            Path::new(UDEV).exists(),
+            "{}: only udev makes the partitions of a multipath device, and it does not run here; nothing was written",
+            first(step)
+        );
+    }
     let mut keys = Vec::new();
     for step in steps {
         if let Work::Volume(luks, _) = step.work {
@@ -129,6 +143,10 @@ impl Stage<'_> {
     fn table(&self, disk: usize) -> anyhow::Result<()> {
         let disk = self.disks.get(disk).context("a disk is missing in the plan")?;
         repartition::apply(&disk.table)?;
+        // What needs a partition of a multipath device waits for it.
+        if repartition::is_mapped(&disk.table.disk) {
+            return Ok(());
+        }
         for partition in &disk.table.partitions {
             repartition::node(&disk.table.disk, partition)?;
         }
