@@ -133,6 +133,29 @@ fn a_table_without_entries_goes_too() {
     assert_eq!(run("wipefs", &["--no-act", &disk.path().display().to_string()]), "");
 }
 
+/// The copy of a mirror's contents on this disk goes with its superblock: made anew, the array would show it.
+#[test]
+fn what_is_in_a_mirror_goes_too() {
+    if skipped() {
+        return;
+    }
+    let disk = LoopDisk::new(32 * MIB, 512, false);
+    let mut raid = vec![0; 512];
+    raid[..8].copy_from_slice(b"\xfc\x4e\x2b\xa9\x01\0\0\0");
+    // Of level 1, its data from 1 MiB on for 30 MiB, the superblock in sector 8.
+    for (at, value) in [(72, 1), (128, 2048u64), (136, 30 * 2048), (144, 8)] {
+        raid[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    disk.write(4096, &raid);
+    disk.write(MIB + 1080, &[0x53, 0xEF]);
+    disk.write(MIB + 65600, b"_BHRfS_M");
+    // Not of the array.
+    disk.write(31 * MIB + 1080, &[0x53, 0xEF]);
+    assert_eq!(done(&wiped(&options(disk.path(), Level::Signatures)).unwrap()), [(Level::Signatures, 14, 14)]);
+    assert_eq!(disk.read(MIB + 1080, 2), [0; 2]);
+    assert_eq!(disk.read(31 * MIB + 1080, 2), [0x53, 0xEF]);
+}
+
 #[test]
 fn zero_leaves_zeros() {
     if skipped() {

@@ -137,6 +137,13 @@ fn report(wiped: &Wiped, asked: Level) -> String {
     for rung in &wiped.rungs {
         text += &format!("  {rung}\n");
     }
+    for step in wiped.taken_down.iter().filter(|step| !step.also_on.is_empty()) {
+        text += &format!(
+            "Warning: what was in {} may show again if it is made anew, until {} is wiped too\n",
+            step.label(),
+            step.also_on.join(", ")
+        );
+    }
     for span in &wiped.unreadable {
         text += &format!(
             "Warning: {} at byte {} cannot be read; the contents are unknown\n",

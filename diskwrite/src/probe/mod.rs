@@ -170,6 +170,12 @@ pub fn probe_part(disk: &dyn ReadAt, part: Span, sector_bytes: u32) -> Vec<Signa
     signatures(&Area::new(disk, part, sector_bytes))
 }
 
+/// What is in a mirror of Linux RAID that this part is a member of, by its copy here.
+pub(crate) fn probe_mirror(disk: &dyn ReadAt, part: Span, sector_bytes: u32) -> Vec<Signature> {
+    let inside = storage::mirrored(&Area::new(disk, part, sector_bytes));
+    inside.map(|inside| probe_part(disk, inside, sector_bytes)).unwrap_or_default()
+}
+
 /// All that is recognized in an area but partition tables: storage first, then what may lie in it.
 fn signatures(area: &Area<'_>) -> Vec<Signature> {
     let one = [

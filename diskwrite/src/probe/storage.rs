@@ -78,6 +78,21 @@ pub(super) fn md_raid(area: &Area<'_>) -> Vec<Signature> {
     found
 }
 
+/// What a member of a mirror has of the array, which may be more than is found at its start.
+pub(super) fn mirrored(area: &Area<'_>) -> Option<Span> {
+    const MIRROR: u32 = 1;
+    let block = [0, 4096].into_iter().find_map(|at| {
+        Some(Bytes(area.get(at, SECTOR)?)).filter(|block| {
+            block.part(0, 8) == b"\xfc\x4e\x2b\xa9\x01\0\0\0"
+                && block.le64(144) == at / SECTOR
+                && block.le32(72) == MIRROR
+        })
+    })?;
+    let (offset, len) = (block.le64(128).checked_mul(SECTOR)?, block.le64(136).checked_mul(SECTOR)?);
+    let len = len.min(area.len().checked_sub(offset)?);
+    Some(area.on_disk(offset, len)).filter(|span| offset != 0 && span.len != 0)
+}
+
 fn level(level: u32) -> String {
     match level {
         0 | 1 | 4 | 5 | 6 | 10 => format!("RAID level {level}"),

@@ -1,12 +1,13 @@
 //! Requests to the kernel while a disk is made free.
 
 use super::mapper::{Mapped, Mapper};
+use crate::probe::probe;
 use kernel::{DevNumber, Root, block::Usage};
 use std::{
     collections::BTreeSet,
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,6 +19,8 @@ pub(super) struct Opener {
     pub pid: u32,
     pub program: String,
 }
+
+const ROUNDS: u32 = 8;
 
 /// The kernel; tests have their own.
 pub(super) trait Kernel {
@@ -33,6 +36,8 @@ pub(super) trait Kernel {
     /// Makes a mapped device of so many sectors fail all requests, if its kind allows.
     fn cut(&self, device: &Mapped, sectors: u64) -> io::Result<bool>;
     fn remove(&self, device: &Mapped) -> io::Result<()>;
+    /// Erases the signatures of what is in a device that lies on this disk alone; best effort.
+    fn forget_contents(&self, name: &str, number: DevNumber) -> io::Result<()>;
     /// Writes an attribute of sysfs.
     fn write(&self, attribute: &Path, value: &str) -> io::Result<()>;
     /// Sleeps.
@@ -94,6 +99,29 @@ impl Kernel for Live {
 
     fn remove(&self, device: &Mapped) -> io::Result<()> {
         Mapper::open(Path::new("/"))?.remove(device)
+    }
+
+    fn forget_contents(&self, name: &str, number: DevNumber) -> io::Result<()> {
+        let node = Path::new("/dev").join(name.replace('!', "/"));
+        if self.number_of(&node) != Some(number) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&node)?;
+        let (len, sector_bytes) = (kernel::disk::size_bytes(&file)?, kernel::disk::sector_bytes(&file)?);
+        // What lies below another signature is recognized only then.
+        for _ in 0..ROUNDS {
+            let found = probe(&file, len, sector_bytes);
+            let inside = found.partitions.iter().flat_map(|partition| &partition.signatures);
+            let magics: Vec<_> = inside.chain(&found.signatures).flat_map(|signature| &signature.magics).collect();
+            if magics.is_empty() {
+                break;
+            }
+            for magic in magics.into_iter().filter(|magic| magic.end() <= len) {
+                file.write_all_at(&vec![0; usize::try_from(magic.len).unwrap_or_default()], magic.offset)?;
+            }
+            file.sync_all()?;
+        }
+        Ok(())
     }
 
     fn write(&self, attribute: &Path, value: &str) -> io::Result<()> {

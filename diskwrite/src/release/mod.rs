@@ -2,7 +2,8 @@
 //!
 //! LVM volumes, unlocked encryption, arrays and the like come up by themselves when a system starts, and hold the disk.
 //! Only idle ones are taken down; if anything is mounted, swap or open, nothing is changed at all. Devices are found in
-//! sysfs by number: `sda` never matches `sdaa`. What is taken down is not erased, and nothing is written to disks that were not named.
+//! sysfs by number: `sda` never matches `sdaa`. Nothing is written to disks that were not named: of what is taken down, only the
+//! signatures inside devices that lie on the disk alone are erased.
 
 mod calls;
 pub(crate) mod mapper;
@@ -195,7 +196,15 @@ fn take_down(
             }
             let result = match blocker(&layer, &stayed) {
                 Some(above) => Err(io::Error::other(format!("not tried, as {above} is still on it"))),
-                None => carry_out(&layer, kernel, cancel),
+                None => {
+                    // Made anew with the same parameters, it would show the same again.
+                    if layer.elsewhere.is_empty()
+                        && let Err(error) = kernel.forget_contents(&layer.node.name, layer.node.number)
+                    {
+                        tracing::debug!(device = step.device, %error, "what is in it is not erased");
+                    }
+                    carry_out(&layer, kernel, cancel)
+                }
             };
             match result {
                 Ok(()) => {
@@ -203,7 +212,8 @@ fn take_down(
                     taken_down.push(step);
                 }
                 Err(error) => {
-                    failures.push(StepFailure { step, reason: error.to_string() });
+                    let erased = if layer.elsewhere.is_empty() { "; the signatures in it are erased" } else { "" };
+                    failures.push(StepFailure { step, reason: format!("{error}{erased}") });
                     stayed.push(layer);
                 }
             }

@@ -32,7 +32,8 @@ pub struct Takedown {
 }
 
 impl Takedown {
-    pub(super) fn label(&self) -> String {
+    /// Kernel name, with the device mapper's.
+    pub fn label(&self) -> String {
         match &self.name {
             Some(name) => format!("{} ({name})", self.device),
             None => self.device.clone(),

@@ -102,6 +102,8 @@ struct State {
     opens_end: Option<u32>,
     /// Devices that were made to fail, in order.
     cut: Vec<String>,
+    /// Devices whose contents were erased, in order.
+    forgotten: Vec<String>,
     /// Devices that went, in order.
     log: Vec<String>,
     pauses: u32,
@@ -170,6 +172,11 @@ impl Kernel for Fake<'_> {
         assert!(state.log.is_empty(), "something wrote before it was cut off");
         state.cut.push(device.name.clone());
         if device.name == "stuck" { Err(io::Error::from_raw_os_error(libc::EBUSY)) } else { Ok(true) }
+    }
+
+    fn forget_contents(&self, name: &str, _: DevNumber) -> io::Result<()> {
+        self.state.borrow_mut().forgotten.push(name.to_owned());
+        Ok(())
     }
 
     fn remove(&self, device: &Mapped) -> io::Result<()> {
@@ -265,6 +272,7 @@ fn a_multipath_device_stays_and_its_partitions_go() {
     let done = tree.down("dm-0", &kernel).unwrap();
     assert_eq!(done, ["dm-2 (vg-x), LVM volume", "dm-1 (mpatha1), partition of a multipath device"]);
     assert!(tree.exists("dm-0") && tree.exists("sda/holders/dm-0"));
+    assert_eq!(kernel.state.borrow().forgotten, ["dm-2", "dm-1"], "what is in them is gone before they are");
 }
 
 #[test]
@@ -288,6 +296,7 @@ fn what_also_lies_on_other_disks_is_said_and_only_it_goes() {
     );
     assert!(kernel.state.borrow().pauses >= 5, "the array was stopped before it was at rest");
     assert!(tree.exists("dm-1"));
+    assert_eq!(kernel.state.borrow().forgotten, Vec::<String>::new(), "the other disks were written to");
 }
 
 /// A pool writes its metadata a last time.

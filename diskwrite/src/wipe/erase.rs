@@ -1,7 +1,7 @@
 //! Zeroes the magic numbers, and nothing else.
 
 use super::{Outcome, WipeError, Work};
-use crate::probe::{Contents, Kind, Span, probe};
+use crate::probe::{Contents, Kind, Span, probe, probe_mirror};
 use kernel::order::Gather;
 use std::{collections::BTreeSet, os::unix::fs::FileExt};
 
@@ -51,14 +51,24 @@ pub(super) fn signatures(work: &Work<'_>) -> Result<Outcome, WipeError> {
 fn remaining(work: &Work<'_>) -> BTreeSet<Span> {
     let disk_bytes = work.geometry.size_bytes;
     let contents = probe(work.disk.file(), disk_bytes, work.geometry.sector_bytes);
-    next(&contents, disk_bytes, |span| {
+    let whole = Span { offset: 0, len: disk_bytes };
+    let areas = contents.partitions.iter().map(|partition| partition.span).filter(|span| span.end() <= disk_bytes);
+    let mirrored =
+        areas.chain([whole]).flat_map(|area| probe_mirror(work.disk.file(), area, work.geometry.sector_bytes));
+    let mirrored: Vec<Span> = mirrored.flat_map(|signature| signature.magics).collect();
+    next(&contents, &mirrored, disk_bytes, |span| {
         let mut end = [0; BOOT_SIGNATURE.len()];
         work.disk.file().read_exact_at(&mut end, span.offset).is_ok() && end == BOOT_SIGNATURE
     })
 }
 
-/// The same of what was found; `ends_as_boot_sector` looks at the disk.
-fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span) -> bool) -> BTreeSet<Span> {
+/// The same of what was found, in mirrors too; `ends_as_boot_sector` looks at the disk.
+fn next(
+    contents: &Contents,
+    mirrored: &[Span],
+    disk_bytes: u64,
+    ends_as_boot_sector: impl Fn(&Span) -> bool,
+) -> BTreeSet<Span> {
     let whole = Span { offset: 0, len: disk_bytes };
     let boot_end = boot_signature(whole, disk_bytes);
     let inner = |firmware_only: bool| {
@@ -77,6 +87,10 @@ fn next(contents: &Contents, disk_bytes: u64, ends_as_boot_sector: impl Fn(&Span
     // A GPT is found without the mark of the MBR that protects it; other tables are not.
     if has(Kind::Gpt) && !has(Kind::Mbr) {
         spans.extend(boot_end.filter(&ends_as_boot_sector));
+    }
+    // Where they are, only the members say.
+    if spans.is_empty() {
+        spans = magics(mirrored.iter(), disk_bytes);
     }
     if spans.is_empty() {
         spans = inner(false);
@@ -136,7 +150,7 @@ mod tests {
             };
             let mut gone = BTreeSet::new();
             std::iter::from_fn(|| {
-                let spans = next(&contents, disk_bytes, |span| *span == mark && !gone.contains(span));
+                let spans = next(&contents, &[], disk_bytes, |span| *span == mark && !gone.contains(span));
                 gone.extend(spans.iter().copied());
                 let partitions = contents.partitions.iter_mut().flat_map(|partition| &mut partition.signatures);
                 for signature in partitions.chain(&mut contents.signatures) {
