@@ -26,10 +26,10 @@ struct Magic {
 
 /// The longer ones are erased as far as they are compared.
 const fn magic(kind: Kind, block: u32, from_end: bool, at: u16, from: &[u8]) -> Magic {
-    let mut text = [0; 16];
-    let mut len = 0;
-    while (len as usize) < from.len() {
-        text[len as usize] = from[len as usize];
+    let (mut text, mut place, mut len) = ([0; 16], 0, 0u8);
+    while place < from.len() {
+        text[place] = from[place];
+        place += 1;
         len += 1;
     }
     Magic { kind, len, at, block, from_end, text }
@@ -266,24 +266,23 @@ fn atari(area: &Area<'_>) -> Option<Signature> {
 fn find(area: &Area<'_>, magics: &'static [Magic]) -> Vec<Signature> {
     let mut found: Vec<Signature> = Vec::new();
     for magic in magics {
-        let Some((signature, grade)) = look(area, magic) else { continue };
+        let Some(mut signature) = look(area, magic) else { continue };
         match found.iter_mut().find(|known| known.kind == signature.kind) {
             None => found.push(signature),
-            Some(known) if known.remains && grade == Grade::Whole => {
-                let magics = [std::mem::take(&mut known.magics), signature.magics].concat();
-                *known = Signature { magics, ..signature };
+            Some(known) => {
+                // The first whole one speaks for all.
+                if known.remains && !signature.remains {
+                    std::mem::swap(known, &mut signature);
+                }
+                known.magics.append(&mut signature.magics);
+                kernel::order::sort(&mut known.magics);
             }
-            Some(known) => known.magics.extend(signature.magics),
         }
-    }
-    for signature in &mut found {
-        kernel::order::sort(&mut signature.magics);
-        signature.magics.dedup();
     }
     found
 }
 
-fn look(area: &Area<'_>, magic: &'static Magic) -> Option<(Signature, Grade)> {
+fn look(area: &Area<'_>, magic: &'static Magic) -> Option<Signature> {
     let len = area.len();
     let at =
         if magic.from_end { (len / SECTOR * SECTOR).checked_sub(magic.block.into())? } else { u64::from(magic.block) };
@@ -299,12 +298,11 @@ fn look(area: &Area<'_>, magic: &'static Magic) -> Option<(Signature, Grade)> {
         return None;
     }
     let [label, uuid, detail] = names(magic.kind, &block);
-    let signature = Signature {
+    Some(Signature {
         label,
         uuid,
         detail,
         remains: grade == Grade::Remains,
         ..Signature::new(magic.kind, vec![area.on_disk(magic_at, magic.len.into())])
-    };
-    Some((signature, grade))
+    })
 }

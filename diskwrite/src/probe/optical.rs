@@ -76,24 +76,29 @@ fn merged(wide: &[u8], narrow: &[u8]) -> Option<String> {
 pub(super) fn udf(area: &Area<'_>) -> Option<Signature> {
     const FIRST: [&[u8]; 7] = [b"BEA01", b"BOOT2", b"CD001", b"CDW02", b"NSR02", b"NSR03", b"TEA01"];
     const BLOCKS: [u64; 4] = [512, 1024, 2048, 4096];
-    let id = |at: u64| area.get(at + 1, 5);
-    if !FIRST.contains(&id(DESCRIPTORS_AT)?.as_slice()) {
+    let id = |at: u64| area.get(at + 1, 5).filter(|id| FIRST.contains(&id.as_slice()));
+    let mut magics = vec![DESCRIPTORS_AT];
+    for step in [DESCRIPTOR_BYTES, 4096] {
+        let mut at = DESCRIPTORS_AT;
+        while let Some(id) = id(at).filter(|_| at < DESCRIPTORS_AT + 64 * step) {
+            if id.starts_with(b"NSR") && !magics.contains(&at) {
+                magics.push(at);
+            }
+            at += step;
+        }
+    }
+    // The first may be one itself, and is in the list already.
+    if magics.len() < 2 && !id(DESCRIPTORS_AT)?.starts_with(b"NSR") {
         return None;
     }
-    let sequence = |step: u64| {
-        let places = (0..64).map(move |index| DESCRIPTORS_AT + index * step);
-        let known = places.take_while(|at| id(*at).is_some_and(|id| FIRST.contains(&id.as_slice())));
-        known.filter(|at| id(*at).is_some_and(|id| id.starts_with(b"NSR"))).collect::<Vec<_>>()
-    };
-    let mut magics: Vec<_> = [DESCRIPTOR_BYTES, 4096].into_iter().flat_map(sequence).collect();
-    magics.first()?;
-    magics.push(DESCRIPTORS_AT);
     kernel::order::sort(&mut magics);
-    magics.dedup();
     let magics = magics.into_iter().map(|at| area.on_disk(at + 1, 5)).collect();
-    let anchor = BLOCKS.into_iter().flat_map(|block| [(block, 256u64), (block, 512)]).find_map(|(block, place)| {
-        let anchor = Bytes(area.get(block.checked_mul(place)?, 512)?);
-        (u64::from(anchor.le32(12)) == place && anchor.le16(0) == 2).then_some((block, anchor))
+    let anchor = BLOCKS.into_iter().find_map(|block| {
+        let anchor = |place: u64| {
+            let anchor = area.get(block * place, 512).map(Bytes)?;
+            (u64::from(anchor.le32(12)) == place && anchor.le16(0) == 2).then_some((block, anchor))
+        };
+        anchor(256).or_else(|| anchor(512))
     });
     let (label, uuid) = anchor.as_ref().map_or((None, None), |(block, anchor)| names(area, *block, anchor));
     Some(Signature { label, uuid, remains: anchor.is_none(), ..Signature::new(Kind::Udf, magics) })

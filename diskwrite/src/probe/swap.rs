@@ -18,9 +18,10 @@ pub(super) fn find(area: &Area<'_>) -> Option<Signature> {
     if area.len() < LEAST_BYTES {
         return None;
     }
-    let mut places =
-        PAGES.into_iter().flat_map(|page| MAGICS.into_iter().map(move |(magic, kind)| (page - 10, magic, kind)));
-    let (at, magic, kind) = places.find(|(at, magic, _)| area.has(*at, magic))?;
+    let (at, (magic, kind)) = PAGES.into_iter().find_map(|page| {
+        let at = page - 10;
+        Some((at, MAGICS.into_iter().find(|(magic, _)| area.has(at, magic))?))
+    })?;
     let block = Bytes(area.get(1024, 512)?);
     // The first version has no header; the second has pages.
     let is_whole = magic != b"SWAPSPACE2" || (block.le32(4) != 0 && (block.le32(0) == 1 || block.be32(0) == 1));
