@@ -122,7 +122,10 @@ fn each_message_says_what_to_do() {
         ("serve --state-dir s --listen 127.0.0.1:0 --iso text".into(), "--iso text is not an ISO"),
         ("serve --state-dir s --listen 127.0.0.1:0 --url localhost:8090".into(), "must start with http:// or https://"),
         (format!("serve --state-dir s --listen {taken}"), "in use by another program or service: --listen ADDR:PORT"),
-        ("serve --rendezvous plan --check".into(), "the plan has unknown settings (1): see the warnings above"),
+        (
+            "serve --rendezvous plan --check".into(),
+            "rack.toml: host, line 2: is not a field of this document: did you mean 'hosts'?",
+        ),
         ("ignition validate node.bu".into(), "error at $.storage.files.0.path, line 5 col 13: path not absolute"),
         (
             "iso bake text -o x.iso".into(),

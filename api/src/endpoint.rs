@@ -172,10 +172,10 @@ endpoints! {
     COMPLETE_INSTALLATION = "v2CompleteInstallation" POST "/v2/clusters/{cluster_id}/actions/complete-installation" [] JSON => 202 Json Document;
     LIST_MONITORED_OPERATORS = "V2ListOfClusterOperators" GET "/v2/clusters/{cluster_id}/monitored-operators" [] NONE => 200 Json Document;
     REPORT_MONITORED_OPERATOR = "v2ReportMonitoredOperatorStatus" PUT "/v2/clusters/{cluster_id}/monitored-operators" [] JSON => 200 Nothing Message;
-    UPDATE_INSTALL_CONFIG = "V2UpdateClusterInstallConfig" PATCH "/v2/clusters/{cluster_id}/install-config" [] JSON => 201 Nothing Message;
+    UPDATE_INSTALL_CONFIG = "v2UpdateClusterInstallConfig" PATCH "/v2/clusters/{cluster_id}/install-config" [] JSON => 201 Nothing Message;
     LIST_MANIFESTS = "V2ListClusterManifests" GET "/v2/clusters/{cluster_id}/manifests" [] NONE => 200 Json Document;
     CREATE_MANIFEST = "V2CreateClusterManifest" POST "/v2/clusters/{cluster_id}/manifests" [] JSON => 201 Json Document;
-    DOWNLOAD_MANIFEST = "V2DownloadClusterManifest" GET "/v2/clusters/{cluster_id}/manifests/files" ["file_name" "folder"] NONE => 200 File File;
+    DOWNLOAD_MANIFEST = "v2DownloadClusterManifest" GET "/v2/clusters/{cluster_id}/manifests/files" ["file_name" "folder"] NONE => 200 File File;
     REGISTER_INFRA_ENV = "RegisterInfraEnv" POST "/v2/infra-envs" [] JSON => 201 Json Document;
     LIST_INFRA_ENVS = "ListInfraEnvs" GET "/v2/infra-envs" [] NONE => 200 Json Document;
     GET_INFRA_ENV = "GetInfraEnv" GET "/v2/infra-envs/{infra_env_id}" [] NONE => 200 Json Document;
@@ -207,6 +207,8 @@ endpoints! {
     OWN:
     RECORD_GOOD_BOOT = "RecordGoodBoot" POST "/landfall/hosts/{infra_env_id}/{host_id}/good-boot" [] NONE => 200 Json Document;
     CLEAR_GOOD_BOOTS = "ClearGoodBoots" DELETE "/landfall/hosts/{infra_env_id}/{host_id}/good-boot" [] NONE => 204 Nothing Message;
+    GET_CLUSTER_DIGESTS = "GetClusterDigests" GET "/landfall/clusters/{cluster_id}/digests" [] NONE => 200 Json Document;
+    GET_INFRA_ENV_DIGESTS = "GetInfraEnvDigests" GET "/landfall/infra-envs/{infra_env_id}/digests" [] NONE => 200 Json Document;
     LIST_CERTIFICATIONS = "ListCertifications" GET "/landfall/certify/runs" [] NONE => 200 Json Document;
     CREATE_CERTIFICATION = "CreateCertification" POST "/landfall/certify/runs" ["infra_env_id"] JSON => 201 Json Document;
     GET_CERTIFICATION = "GetCertification" GET "/landfall/certify/runs/{run}" [] NONE => 200 Json Document;

@@ -4,7 +4,7 @@ use crate::attest::handlers as attest;
 use crate::auth::{self, Access, Credential as C};
 use crate::certify::handlers as certify;
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
-use crate::handlers::{Handler, catalogues, counts, downloads};
+use crate::handlers::{Handler, catalogues, counts, digests, downloads};
 use crate::http::call::{caller, watches};
 use crate::http::cors;
 use crate::http::limits::{self, Kind};
@@ -61,6 +61,8 @@ const ROUTES: &[Route] = &[
         limited(MethodFilter::POST, attest::record, DEFAULT_BODY_BYTES)
             .merge(limited(MethodFilter::DELETE, attest::clear, DEFAULT_BODY_BYTES))
     }),
+    route("/landfall/clusters/{cluster_id}/digests", Access::One(USER), || plain(digests::of_cluster)),
+    route("/landfall/infra-envs/{infra_env_id}/digests", Access::One(USER), || plain(digests::of_infra_env)),
     route("/landfall/certify/runs", Access::One(USER), || {
         plain(certify::list).merge(limited(MethodFilter::POST, certify::create, PLAN_BODY_BYTES))
     }),

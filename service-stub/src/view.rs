@@ -13,7 +13,6 @@ use crate::service::Service;
 use crate::state::{HostState, cluster::Preparation};
 use api::{FencingCredentials, Host, HostId, MachineNetwork, Secret, Timestamp};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A host with everything that depends on the moment of asking.
@@ -95,15 +94,6 @@ fn fencing_text(fencing: &FencingCredentials) -> Option<String> {
     serde_json::to_string(&FencingCredentials { password: Secret::default(), ..fencing.clone() }).ok()
 }
 
-/// The field with [`secret_digest`] of a record's pull secret.
-pub(crate) const SECRET_DIGEST: &str = "pull_secret_digest";
-
-/// Tells whether a record has this pull secret, to those who know it: SHA-256 of the record's id and the secret, hexadecimal.
-pub(crate) fn secret_digest(id: &str, secret: &str) -> String {
-    let digest = Sha256::digest(format!("landfall pull secret\0{id}\0{secret}"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The domain of owners, who have no addresses here.
 pub(crate) const NO_DOMAIN: &str = "Unknown";
 
@@ -137,10 +127,6 @@ pub(crate) fn cluster_document(service: &Service, model: &Model, record: &Cluste
     }
     fields.extend(record.settings.iter().map(|(name, value)| (name.clone(), value.clone())));
     let forced = generated_manifests::are_masters_forced_schedulable(&hosts);
-    if !record.pull_secret.is_empty() {
-        let digest = secret_digest(&record.cluster.id.to_string(), record.pull_secret.expose());
-        fields.insert(SECRET_DIGEST.into(), digest.into());
-    }
     fields.insert("schedulable_masters_forced_true".into(), Value::from(forced));
     fields.insert("host_networks".into(), host_networks(&hosts));
     fields.insert("last-installation-preparation".into(), preparation(&record.course, hosts.is_empty()));

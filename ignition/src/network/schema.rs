@@ -62,7 +62,7 @@ q|vlan-id=|it needs a vlan-id
 l|.type=loopback|profiles of the loopback interface have no place for it
 r|.type=loopback|profiles of the loopback interface have no place for it
 j|.type=infiniband|profiles of InfiniBand have no place for it
-v|.type=vrf|a VRF has no address of its own
+v|.type=vrf|a VRF takes no hardware address
 u|.type!=bond&.type!=linux-bridge|only bonds and bridges take the address of a port
 c|.type=ovs-bridge|ports of Open vSwitch have no place for it";
 
@@ -237,7 +237,7 @@ impl<'v> Reading<'v> {
         let mac = text("mac-address");
         let is_mac = mac.parse::<Mac>().is_ok() || ["", "permanent", "preserve", "random", "stable"].contains(&mac);
         if !is_mac && kind != "infiniband" {
-            self.replaced.push(format!("{}.mac-address is no MAC address: {}", place(&self.steps), shown(mac)));
+            self.replaced.push(format!("{}.mac-address is not a MAC address: {}", place(&self.steps), shown(mac)));
         }
         // The library tells those of user space by their type too.
         let space = ["ovs-bridge", "ipsec"].into_iter().find(|space| *space == kind).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) enum Unfit {
     )]
     FileSystem { device: String, kind: &'static str, label: String, uuid: String },
     #[error(
-        "what is at {device:?} can't be told: {kinds} were found at once. Remove what does not belong there with \
+        "what is at {device:?} is not clear: {kinds} were found at once. Remove what does not belong there with \
          wipefs, or ask for a wipe"
     )]
     Several { device: String, kinds: String },

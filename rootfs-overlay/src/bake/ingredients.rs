@@ -116,7 +116,7 @@ impl OverlayOptions {
 /// Has the plan and the options read by the command that reads them on the machine: what it refuses there is refused here. A program
 /// without that command can't say.
 fn judge(directory: &Path, options: &str) -> anyhow::Result<()> {
-    if !Program::read(Some(Path::new(program::RUNNING)))?.has_service {
+    if !program::can_serve().context("cannot read this program")? {
         return Ok(());
     }
     let mut command = Command::new(program::RUNNING);

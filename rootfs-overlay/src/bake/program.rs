@@ -129,6 +129,11 @@ impl Program {
     }
 }
 
+/// Whether the running program includes the service, however it is linked.
+pub(super) fn can_serve() -> io::Result<bool> {
+    Ok(version(&std::fs::read(RUNNING)?, SERVICE_MARK).is_some())
+}
+
 /// Where the host's program is installed, relative to the full program's directory.
 const HOST_PROGRAM: [&str; 2] = ["landfall-host", "../lib/landfall/landfall-host"];
 

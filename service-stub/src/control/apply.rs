@@ -9,17 +9,17 @@ use super::{
     read_small,
     table::{Column, Table},
 };
-use crate::handlers::{cluster_settings, infra_envs, new_cluster};
+use crate::handlers::{cluster_settings, digests, infra_envs, new_cluster};
 use crate::http::body::BodyShape;
 use crate::releases::normal_architecture;
 use crate::rendezvous::{self, Document, HostChange, HostNow, PlannedHost, Rack, Unknown};
 use crate::text::{at, plain};
-use crate::view::{SECRET_DIGEST, secret_digest};
 use anyhow::{Context, ensure};
 use api::endpoint::{
-    CREATE_MANIFEST, DOWNLOAD_MANIFEST, Endpoint, GET_CLUSTER, GET_INFRA_ENV, LIST_CLUSTERS, LIST_HOSTS,
-    LIST_INFRA_ENVS, LIST_MANIFESTS, REGISTER_CLUSTER, REGISTER_INFRA_ENV, Target, UPDATE_CLUSTER, UPDATE_HOST,
-    UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV, UPDATE_INSTALL_CONFIG, UPDATE_INSTALLER_ARGS,
+    CREATE_MANIFEST, DOWNLOAD_MANIFEST, Endpoint, GET_CLUSTER, GET_CLUSTER_DIGESTS, GET_INFRA_ENV,
+    GET_INFRA_ENV_DIGESTS, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, LIST_MANIFESTS, REGISTER_CLUSTER,
+    REGISTER_INFRA_ENV, Target, UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV,
+    UPDATE_INSTALL_CONFIG, UPDATE_INSTALLER_ARGS,
 };
 use api::{ClientError, Inventory};
 use ignition::yaml;
@@ -88,8 +88,8 @@ const INFRA_ENV: Kind = Kind {
 };
 /// They say which record it is.
 const IDENTITY: [&str; 2] = ["name", "cluster_id"];
-/// It is not shown: a service of ours shows its digest ([`secret_digest`]).
-const PULL_SECRET: &str = "pull_secret";
+/// It is not shown: a service of ours has its digest. Another service gets it each time.
+const PULL_SECRET: &str = digests::PULL_SECRET;
 
 /// What is done about a record.
 #[derive(Debug)]
@@ -223,31 +223,33 @@ impl Apply {
         let failed = || format!("{} is not a rack's documents", self.path.display());
         let unknown = if self.ignore_unknown { Unknown::Ignored } else { Unknown::Refused };
         let rack = rendezvous::changes(&documents, version, unknown).with_context(failed)?;
-        // What is created needs all that a new rack has.
-        let complete = |known: Option<&Value>| match known {
-            Some(_) => rack.judge_itself().with_context(failed),
-            None => {
-                rendezvous::plan_with(&documents, version, unknown).and_then(|rack| rack.judge()).with_context(failed)
-            }
-        };
         rack.tell();
         let session = self.reach.session()?;
         let mut done = Vec::new();
         let name = &rack.cluster.name;
         let all = session.list(&LIST_CLUSTERS.at(&[]))?;
         let known = only("cluster", &all, name)?.map(|known| at(known, "/id").to_owned());
-        let cluster_now = known.as_deref().map(|id| session.client.document(&GET_CLUSTER.at(&[&id]))).transpose()?;
-        complete(cluster_now.as_ref())?;
+        let cluster_now =
+            known.as_deref().map(|id| record(&session, &GET_CLUSTER, &GET_CLUSTER_DIGESTS, id)).transpose()?;
         let infra_env_name = &rack.infra_env.name;
         let all = session.list(&LIST_INFRA_ENVS.at(&[]))?;
         let known_infra_env =
             infra_env_of(&all, known.as_deref(), infra_env_name)?.map(|known| at(known, "/id").to_owned());
-        let infra_env_now =
-            known_infra_env.as_deref().map(|id| session.client.document(&GET_INFRA_ENV.at(&[&id]))).transpose()?;
-        complete(infra_env_now.as_ref())?;
+        let infra_env_now = known_infra_env
+            .as_deref()
+            .map(|id| record(&session, &GET_INFRA_ENV, &GET_INFRA_ENV_DIGESTS, id))
+            .transpose()?;
+        // What is created needs all that a new rack has.
+        let whole = match (&cluster_now, &infra_env_now) {
+            (Some(_), Some(_)) => rack.judge_itself().map(|()| None),
+            _ => rendezvous::plan_with(&documents, version, unknown)
+                .and_then(|whole| whole.judge().map(|()| Some(whole))),
+        };
+        let whole = whole.with_context(failed)?;
+        let wanted = |now: &Option<Value>| whole.as_ref().filter(|_| now.is_none()).unwrap_or(&rack);
         // Both before anything is sent: what can't be changed stops all.
-        let step = Step::of_record(&CLUSTER, name, cluster_now.as_ref(), json!(rack.cluster))?;
-        let mut wanted = json!(rack.infra_env);
+        let step = Step::of_record(&CLUSTER, name, cluster_now.as_ref(), json!(wanted(&cluster_now).cluster))?;
+        let mut wanted = json!(wanted(&infra_env_now).infra_env);
         let mut infra_env_step = Step::of_record(&INFRA_ENV, infra_env_name, infra_env_now.as_ref(), wanted.clone())?;
         let cluster = known.or(self.carry_out(&session, &mut done, step)?);
         for step in Step::of_additions(&session, &rack, cluster_now.as_ref(), cluster.as_deref())? {
@@ -314,6 +316,16 @@ impl Apply {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         rendezvous::parse(&name, &text).with_context(failed)
     }
+}
+
+/// A record, with the digest of its pull secret if the service has one.
+fn record(session: &Session, shown: &'static Endpoint, digests: &'static Endpoint, id: &str) -> anyhow::Result<Value> {
+    let mut document = session.client.document(&shown.at(&[&id]))?;
+    let found = session.client.document(&digests.at(&[&id])).ok();
+    if let Some(digest) = found.and_then(|found| found.get(PULL_SECRET).cloned()) {
+        document[PULL_SECRET] = digest;
+    }
+    Ok(document)
 }
 
 /// The infra-env of a cluster: the only one that is bound to it, else the one of its name.
@@ -417,9 +429,7 @@ fn with_other_networks(wanted: &Value, now: &Value) -> Value {
 fn is_as_wanted(field: &str, wanted: &Value, record: &Value, now: &Value) -> bool {
     let texts = (wanted.as_str(), now.as_str());
     match (field, texts) {
-        (PULL_SECRET, (Some(wanted), _)) => {
-            record.get(SECRET_DIGEST).and_then(Value::as_str) == Some(&secret_digest(at(record, "/id"), wanted))
-        }
+        (PULL_SECRET, (Some(wanted), now)) => now == Some(&digests::digest(at(record, "/id"), wanted)),
         // It may be named less exactly.
         ("openshift_version", (Some(wanted), Some(now))) => {
             now == wanted || now.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
@@ -582,7 +592,7 @@ mod tests {
                 let shown = kind.shown.iter().find(|(own, _)| *own == name).map_or(name, |(_, shown)| shown);
                 let mut now = json!({"id": "i", shown: one});
                 if name == PULL_SECRET {
-                    now = json!({"id": "i", SECRET_DIGEST: secret_digest("i", "1")});
+                    now[name] = digests::digest("i", "1").into();
                 }
                 let same = differences(kind, &json!({name: one}), &now);
                 assert!(same.changes.is_empty() && same.fixed.is_empty(), "{name}: {same:?}");

@@ -8,6 +8,7 @@ pub(crate) mod clusters;
 pub(crate) mod controller;
 pub(crate) mod counts;
 pub(crate) mod day2;
+pub(crate) mod digests;
 pub(crate) mod downloads;
 pub(crate) mod events;
 pub(crate) mod host_settings;

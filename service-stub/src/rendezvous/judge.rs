@@ -71,7 +71,7 @@ fn infra_env(params: &InfraEnvCreateParams) -> Result<(), Refusal> {
         ssh_authorized_key: params.ssh_authorized_key,
         static_network_config: params.static_network_config,
     };
-    infra_env_settings::apply(&mut InfraEnvRecord::default(), settings)
+    infra_env_settings::apply(&mut InfraEnvRecord::default(), settings).map(drop)
 }
 
 fn check_host(host: &PlannedHost) -> Result<(), Refusal> {

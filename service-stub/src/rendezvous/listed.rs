@@ -4,7 +4,7 @@
 /// Fields of one object: the kind and the path of the object, and its fields with the reasons.
 type Listed = (&'static str, &'static [(&'static str, &'static str)]);
 
-const POWER: &str = "whoever boots the machines has their power";
+const POWER: &str = "power is the business of what boots the machines";
 const HUB: &str = "a hub's controllers write it";
 const API_SERVER: &str = "an API server keeps it";
 const NO_HIVE: &str = "an AgentClusterInstall installs the cluster";

@@ -32,6 +32,10 @@ pub(crate) struct Draft {
     pub(crate) infra_env: BTreeMap<&'static str, Given<Value>>,
     /// Everything else: counts, the address.
     pub(crate) other: BTreeMap<&'static str, Given<Value>>,
+    /// It is a rack.toml: without virtual addresses the network of a new rack is its user's.
+    pub(crate) is_small: bool,
+    /// Settings of a new cluster that the documents leave out.
+    pub(crate) defaults: BTreeMap<&'static str, &'static str>,
     /// Whether a role's processors have two threads a core.
     pub(crate) hyperthreading: BTreeMap<&'static str, Given<Value>>,
     /// What is decoded over the cluster's install configuration.
@@ -372,12 +376,25 @@ fn added(draft: Draft, existing: ExistingCluster, purpose: Purpose) -> Result<Ra
 
 fn finish(mut draft: Draft, version: Option<&str>, purpose: Purpose) -> Result<Rack, PlanError> {
     let missing = |what, hint: &str| PlanError::Missing { what, hint: hint.to_owned() };
+    match purpose {
+        // It has its own.
+        Purpose::Change => draft.defaults.clear(),
+        Purpose::Create if draft.is_small && !draft.cluster.contains_key("api_vips") => {
+            for (field, value) in [("platform", json!({"type": "none"})), ("user_managed_networking", json!(true))] {
+                draft.cluster.entry(field).or_insert_with(|| (value, String::new()));
+            }
+        }
+        Purpose::Create => {}
+    }
     let name = draft.cluster.get("name").and_then(|(name, _)| name.as_str()).unwrap_or_default().to_owned();
     if name.is_empty() {
         return Err(missing(
             "cluster name",
             "give ClusterDeployment spec.clusterName, or metadata.name of an install-config",
         ));
+    }
+    if let Some(domain) = draft.defaults.get("base_dns_domain") {
+        draft.cluster.entry("base_dns_domain").or_insert_with(|| ((*domain).into(), String::new()));
     }
     if purpose == Purpose::Create && !draft.cluster.contains_key("base_dns_domain") {
         return Err(missing(
@@ -492,7 +509,8 @@ fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanErr
             None => found = Some((version, place)),
         }
     }
-    let Some((version, _)) = found.or_else(|| default_version(draft)) else {
+    let default = draft.defaults.get("openshift_version").map(|version| ((*version).to_owned(), String::new()));
+    let Some((version, _)) = found.or(default) else {
         let hint = "give a ClusterImageSet whose releaseImage has its version as tag, or --openshift-version";
         return Err(PlanError::Missing { what: "version to install", hint: hint.to_owned() });
     };
@@ -506,12 +524,6 @@ fn resolve_version(draft: &mut Draft, given: Option<&str>) -> Result<(), PlanErr
 /// Whether a version names another one less exactly: 4.20 is 4.20.3.
 fn is_part(short: &str, version: &str) -> bool {
     version.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
-}
-
-/// That of a small plan that names none.
-fn default_version(draft: &Draft) -> Option<Given<String>> {
-    let (version, place) = draft.other.get("default_version")?;
-    Some((version.as_str()?.to_owned(), place.clone()))
 }
 
 /// Of `quay.io/openshift-release-dev/ocp-release:4.19.3-x86_64`: `4.19.3`.
@@ -539,11 +551,10 @@ fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
     };
     let of_infra_env = draft.infra_env_pull_secret.as_ref().map(credentials).transpose()?;
     let of_cluster = draft.pull_secret.as_ref().map(credentials).transpose()?;
-    if let (Some((known, one)), Some(text)) = (draft.cluster.get("pull_secret"), &of_cluster) {
-        if *known != json!(text) {
-            let other = draft.pull_secret.as_ref().map(|reference| reference.place.clone()).unwrap_or_default();
-            return Err(PlanError::Contradiction { one: one.clone(), other, what: "the pull secret".to_owned() });
-        }
+    let known = draft.cluster.get("pull_secret").zip(of_cluster.as_ref());
+    if let Some(((_, one), _)) = known.filter(|((known, _), text)| *known != json!(text)) {
+        let other = draft.pull_secret.as_ref().map(|reference| reference.place.clone()).unwrap_or_default();
+        return Err(PlanError::Contradiction { one: one.clone(), other, what: "the pull secret".to_owned() });
     }
     let has_one = draft.cluster.contains_key("pull_secret");
     let mut all = draft.secrets.iter().filter(|secret| has_credentials(secret));
@@ -551,7 +562,8 @@ fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
         (Some(only), None) => only.value.get(hub::DOCKER_CONFIG).cloned(),
         _ => None,
     };
-    let text = of_cluster.or_else(|| of_infra_env.clone()).or(only);
+    let default = draft.defaults.get("pull_secret").map(|secret| (*secret).to_owned());
+    let text = of_cluster.or_else(|| of_infra_env.clone()).or(only).or(default);
     if let Some(text) = of_infra_env {
         draft.infra_env.insert("pull_secret", (json!(text), String::new()));
     }

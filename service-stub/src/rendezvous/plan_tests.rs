@@ -113,7 +113,7 @@ fn manifests_and_an_agent_config_make_one_plan() {
     assert_eq!(one.installer_args, ["--copy-network"]);
     assert_eq!((one.hints.serial_number.as_deref(), two.hints.min_size_gigabytes), (Some("S1"), Some(10)));
     let idle = [
-        "a.yaml: spec.online: does nothing here: whoever boots the machines has their power",
+        "a.yaml: spec.online: does nothing here: power is the business of what boots the machines",
         "a.yaml: the ConfigMap 'other' does nothing here: no document names it",
     ];
     assert_eq!((rack.idle.as_slice(), rack.warnings.len()), (&idle.map(str::to_owned)[..], 0));

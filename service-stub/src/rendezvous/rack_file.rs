@@ -3,7 +3,7 @@
 use super::{
     PlanError,
     hosts::PlannedHost,
-    hub::{put_platform, vips},
+    hub::vips,
     kinds::RACK_FILE,
     machine::{mac, role},
     plan::{Draft, hints, put, put_host},
@@ -20,12 +20,11 @@ const NO_PULL_SECRET: &str = r#"{"auths":{"registry.example.com":{"auth":"bm9uZT
 pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanError> {
     let name = fields.text("name")?.unwrap_or_else(|| "rack".to_owned());
     put(&mut draft.cluster, "name", Some(name), &fields, "name")?;
-    let domain = fields.text("domain")?.unwrap_or_else(|| DOMAIN.to_owned());
-    put(&mut draft.cluster, "base_dns_domain", Some(domain), &fields, "domain")?;
+    put(&mut draft.cluster, "base_dns_domain", fields.text("domain")?, &fields, "domain")?;
     put(&mut draft.other, "version", fields.text("version")?, &fields, "version")?;
-    put(&mut draft.other, "default_version", Some(VERSION), &fields, "version")?;
-    let secret = fields.text("pull_secret")?.unwrap_or_else(|| NO_PULL_SECRET.to_owned());
-    put(&mut draft.cluster, "pull_secret", Some(secret), &fields, "pull_secret")?;
+    put(&mut draft.cluster, "pull_secret", fields.text("pull_secret")?, &fields, "pull_secret")?;
+    draft.defaults =
+        [("base_dns_domain", DOMAIN), ("openshift_version", VERSION), ("pull_secret", NO_PULL_SECRET)].into();
     put(&mut draft.cluster, "ssh_public_key", fields.text("ssh_key")?, &fields, "ssh_key")?;
     put(&mut draft.cluster, "cpu_architecture", fields.text("architecture")?, &fields, "architecture")?;
     let sources = fields.texts("time_servers")?;
@@ -51,9 +50,7 @@ pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanErro
     put(&mut draft.other, "control_plane", Some(masters), &fields, "control_plane")?;
     put(&mut draft.other, "workers", Some(hosts - masters), &fields, "hosts")?;
     vips(&mut fields, draft, ["api_addresses", "api_address"], ["ingress_addresses", "ingress_address"])?;
-    if !draft.cluster.contains_key("api_vips") {
-        put_platform(draft, Some("none".to_owned()), &fields, "api_address")?;
-    }
+    draft.is_small = true;
     for mut machine in fields.objects("machine")? {
         let Some(mac) = mac(&mut machine, "mac")? else {
             return Err(machine.error("mac", "is missing: a machine is known by it"));

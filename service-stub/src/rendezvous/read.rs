@@ -163,7 +163,7 @@ fn is_empty(node: &Node) -> bool {
 /// As JSON. Plain text is what YAML takes it for.
 fn to_value(node: &Node) -> Value {
     match &node.content {
-        Content::Scalar { text, is_plain: true } => serde_norway::from_str(text)
+        Content::Scalar { text, is_plain: true } => yaml::document(text.as_bytes(), text.len())
             .ok()
             .filter(|read: &Value| !read.is_object() && !read.is_array())
             .unwrap_or_else(|| (**text).into()),

@@ -78,7 +78,7 @@ pub(crate) fn declare<T>(
     file: &str,
     value: T,
 ) -> Result<(), PlanError> {
-    if let Some(twin) = all.iter().find(|one| one.key == key) {
+    if let Some(twin) = all.iter().find(|one| one.key == key && !key.name.is_empty()) {
         let what = format!("the {kind} '{}'", key.name);
         return Err(PlanError::Contradiction { one: twin.file.clone(), other: file.to_owned(), what });
     }
