@@ -209,6 +209,8 @@ endpoints! {
     CLEAR_GOOD_BOOTS = "ClearGoodBoots" DELETE "/landfall/hosts/{infra_env_id}/{host_id}/good-boot" [] NONE => 204 Nothing Message;
     GET_CLUSTER_DIGESTS = "GetClusterDigests" GET "/landfall/clusters/{cluster_id}/digests" [] NONE => 200 Json Document;
     GET_INFRA_ENV_DIGESTS = "GetInfraEnvDigests" GET "/landfall/infra-envs/{infra_env_id}/digests" [] NONE => 200 Json Document;
+    GET_PLAN = "GetPlan" GET "/landfall/infra-envs/{infra_env_id}/plan" [] NONE => 200 Json Document;
+    SET_PLAN = "SetPlan" PUT "/landfall/infra-envs/{infra_env_id}/plan" [] JSON => 200 Json Document;
     LIST_CERTIFICATIONS = "ListCertifications" GET "/landfall/certify/runs" [] NONE => 200 Json Document;
     CREATE_CERTIFICATION = "CreateCertification" POST "/landfall/certify/runs" ["infra_env_id"] JSON => 201 Json Document;
     GET_CERTIFICATION = "GetCertification" GET "/landfall/certify/runs/{run}" [] NONE => 200 Json Document;

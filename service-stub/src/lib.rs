@@ -76,6 +76,7 @@ mod operators;
 mod page;
 pub mod pass;
 pub mod payload;
+pub mod planned;
 pub mod preparing;
 mod refresh;
 mod registries;

@@ -5,8 +5,9 @@ mod texts;
 pub(crate) use texts::HostTexts;
 
 use crate::attest::record::Attestation;
-use crate::check::{connectivity, domains::Domains, reach::Reach};
+use crate::check::{connectivity, disks, domains::Domains, reach::Reach};
 use crate::course::{Course, DhcpVips};
+use crate::planned::{HostNow, PlannedHost};
 use crate::rules::networks::Family;
 use crate::state::{ClusterState, HostState};
 use api::{
@@ -58,6 +59,9 @@ pub struct HostRecord {
     /// The same, as further headers: names and values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ignition_endpoint_headers: Vec<(String, Secret)>,
+    /// The disk that its user or plan chose; the service chooses where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chosen_disk: Option<ChosenDisk>,
     /// How the other of two control-plane nodes powers it off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fencing: Option<FencingCredentials>,
@@ -66,6 +70,17 @@ pub struct HostRecord {
     pub(crate) attestation: Option<Attestation>,
     #[serde(skip)]
     facts: OnceLock<Arc<Facts>>,
+}
+
+/// A disk that stays chosen, also while it is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChosenDisk {
+    /// What instructions and settings call it.
+    pub(crate) id: String,
+    /// Its device node when it was chosen.
+    pub(crate) path: String,
+    /// For messages.
+    pub(crate) name: String,
 }
 
 /// The documents inside a host's text fields, parsed.
@@ -87,6 +102,29 @@ impl HostRecord {
         boot.is_some_and(|boot| boot.device_type == "persistent")
     }
 
+    /// Sets the installation disk by the inventory: the chosen one, there or not, else the service's choice.
+    pub(crate) fn set_disk(&mut self, inventory: &Inventory) {
+        let (id, path) = match &self.chosen_disk {
+            Some(chosen) => match disks::chosen(inventory, chosen) {
+                Some(disk) => (disks::identifier(disk), disks::node(disk)),
+                None => (chosen.id.clone(), chosen.path.clone()),
+            },
+            None => match disks::choose(inventory, &self.host.installation_disk_id) {
+                Some(disk) => (disks::identifier(disk), disks::node(disk)),
+                None => Default::default(),
+            },
+        };
+        self.host.installation_disk_id = id;
+        self.host.installation_disk_path = path;
+    }
+
+    /// What it has of what a plan can say.
+    pub(crate) fn now(&self) -> HostNow {
+        let texts = &self.texts;
+        let [pool, labels] = [&texts.machine_config_pool_name, &texts.node_labels].map(Option::as_deref);
+        HostNow::new(self.host.clone(), pool, labels)
+    }
+
     /// Whether both would be stored as the same.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         let Self {
@@ -96,6 +134,7 @@ impl HostRecord {
             hourly_events,
             ignition_endpoint_token,
             ignition_endpoint_headers,
+            chosen_disk,
             fencing,
             attestation,
             facts: _,
@@ -106,6 +145,7 @@ impl HostRecord {
             && *hourly_events == other.hourly_events
             && *ignition_endpoint_token == other.ignition_endpoint_token
             && *ignition_endpoint_headers == other.ignition_endpoint_headers
+            && *chosen_disk == other.chosen_disk
             && *fencing == other.fencing
             && *attestation == other.attestation
     }
@@ -138,6 +178,7 @@ impl HostRecord {
             ignition_endpoint_token: Secret::default(),
             ignition_endpoint_headers: Vec::new(),
             fencing: None,
+            chosen_disk: None,
             attestation: None,
             facts: OnceLock::new(),
         }
@@ -179,6 +220,8 @@ impl HostRecord {
         host.bootstrap = false;
         host.installation_disk_id.clear();
         host.installation_disk_path.clear();
+        self.chosen_disk = None;
+        let host = &mut self.host;
         host.role = HostRole::AutoAssign;
         host.suggested_role = HostRole::AutoAssign;
         self.set_connectivity(String::new());
@@ -388,6 +431,9 @@ pub struct InfraEnvRecord {
     /// How many times that key was regenerated. Agents with a token of another generation are refused.
     #[serde(default)]
     pub key_generation: u64,
+    /// What each of its hosts gets when it registers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlannedHost>,
     /// What its hosts may boot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub good_boots: Vec<Boot>,

@@ -1,5 +1,6 @@
 //! Work without a request: every few seconds, and after large changes.
 
+use crate::handlers::plans;
 use crate::pass::{self, Rules};
 use crate::preparing;
 use crate::rendezvous;
@@ -22,6 +23,7 @@ impl Service {
         self.settle_all(all, pass::monitor_cluster)?;
         preparing::begin(self);
         self.store.published().cycle(began.elapsed());
+        plans::carry_out_all(self);
         if let Err(refusal) = rendezvous::advance(self) {
             tracing::error!(?refusal, "cannot carry out the rack plan");
         }

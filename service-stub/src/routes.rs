@@ -4,7 +4,7 @@ use crate::attest::handlers as attest;
 use crate::auth::{self, Access, Credential as C};
 use crate::certify::handlers as certify;
 use crate::endpoints::{self, AGENT, DEFAULT_BODY_BYTES, ENDPOINTS, IMAGE, Run, USER};
-use crate::handlers::{Handler, catalogues, counts, digests, downloads};
+use crate::handlers::{Handler, catalogues, counts, digests, downloads, plans};
 use crate::http::call::{caller, watches};
 use crate::http::cors;
 use crate::http::limits::{self, Kind};
@@ -63,6 +63,9 @@ const ROUTES: &[Route] = &[
     }),
     route("/landfall/clusters/{cluster_id}/digests", Access::One(USER), || plain(digests::of_cluster)),
     route("/landfall/infra-envs/{infra_env_id}/digests", Access::One(USER), || plain(digests::of_infra_env)),
+    route("/landfall/infra-envs/{infra_env_id}/plan", Access::One(USER), || {
+        plain(plans::get).merge(limited(MethodFilter::PUT, plans::set, PLAN_BODY_BYTES))
+    }),
     route("/landfall/certify/runs", Access::One(USER), || {
         plain(certify::list).merge(limited(MethodFilter::POST, certify::create, PLAN_BODY_BYTES))
     }),

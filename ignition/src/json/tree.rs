@@ -41,7 +41,9 @@ fn node(value: Value<'_, '_>, lines: &Lines, depth: usize) -> Result<Node, NodeE
             for (key, value) in value.members() {
                 let (at, key): (_, Rc<str>) = (lines.position(key.start()), key.text().unwrap_or_default().into());
                 if !seen.insert(key.clone()) {
-                    return Err(NodeError::Twice { at, key: key.to_string() });
+                    let first =
+                        members.iter().find(|member: &&Member| member.key == key).map_or(at, |member| member.at);
+                    return Err(NodeError::Twice { first, at, key: key.to_string() });
                 }
                 members.push(Member { key, at, value: node(value, lines, depth)? });
             }

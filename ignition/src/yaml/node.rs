@@ -23,7 +23,7 @@ pub enum NodeError {
     #[error("line {} col {}: {what}", at.line, at.column)]
     Here { at: Position, what: &'static str },
     #[error("line {} col {}: the mapping has this key twice", at.line, at.column)]
-    Twice { at: Position, key: String },
+    Twice { first: Position, at: Position, key: String },
 }
 
 impl From<YamlError> for NodeError {
@@ -170,7 +170,8 @@ impl Composer<'_> {
             } else if seen.insert(key.clone()) {
                 members.push(Member { key, at, value });
             } else {
-                return Err(Stop::Fault(NodeError::Twice { at, key: key.to_string() }));
+                let first = members.iter().find(|member| member.key == key).map_or(at, |member| member.at);
+                return Err(Stop::Fault(NodeError::Twice { first, at, key: key.to_string() }));
             }
         }
         members.extend(merged.into_iter().filter(|member| seen.insert(member.key.clone())));

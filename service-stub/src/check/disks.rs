@@ -1,7 +1,7 @@
 //! Which disks may be installed to, and which one is (docs/compatibility.md#roles).
 
 use super::requirements::{Requirements, is_at_least};
-use crate::model::{ClusterRecord, HostRecord};
+use crate::model::{ChosenDisk, ClusterRecord, HostRecord};
 use crate::net::Cidr;
 use api::{Disk, Eligibility, Inventory};
 use kernel::order;
@@ -173,6 +173,23 @@ pub(crate) fn choose<'a>(inventory: &'a Inventory, wanted: &str) -> Option<&'a D
             (Reverse(disk.bootable), nvme, &disk.drive_type, disk.size_bytes, &disk.hctl)
         })
     })
+}
+
+/// The disk that was chosen, eligible or not.
+pub(crate) fn chosen<'a>(inventory: &'a Inventory, chosen: &ChosenDisk) -> Option<&'a Disk> {
+    inventory.disks.iter().find(|disk| answers_to(disk, &chosen.id))
+}
+
+/// Why the chosen disk can't be installed to.
+pub(crate) fn fault_of_chosen(inventory: &Inventory, chosen: &ChosenDisk) -> Option<String> {
+    let label = if chosen.name == chosen.id { chosen.id.clone() } else { format!("{} ({})", chosen.name, chosen.id) };
+    let Some(disk) = self::chosen(inventory, chosen) else {
+        return Some(format!("The disk chosen for installation, {label}, is not there"));
+    };
+    let eligibility = &disk.installation_eligibility;
+    let reasons = || eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
+    (!eligibility.eligible)
+        .then(|| format!("The disk chosen for installation, {label}, can't be installed to: {}", reasons()))
 }
 
 /// Whether a user who says `name` means this disk.

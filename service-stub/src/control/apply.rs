@@ -11,14 +11,15 @@ use super::{
 };
 use crate::handlers::{cluster_settings, digests, infra_envs, new_cluster};
 use crate::http::body::BodyShape;
+use crate::planned::{HostChange, HostNow, PlannedHost};
 use crate::releases::normal_architecture;
-use crate::rendezvous::{self, Document, HostChange, HostNow, PlannedHost, Rack, Unknown};
+use crate::rendezvous::{self, Document, Rack, Unknown};
 use crate::text::{at, plain};
 use anyhow::{Context, ensure};
 use api::endpoint::{
     CREATE_MANIFEST, DOWNLOAD_MANIFEST, Endpoint, GET_CLUSTER, GET_CLUSTER_DIGESTS, GET_INFRA_ENV,
     GET_INFRA_ENV_DIGESTS, LIST_CLUSTERS, LIST_HOSTS, LIST_INFRA_ENVS, LIST_MANIFESTS, REGISTER_CLUSTER,
-    REGISTER_INFRA_ENV, Target, UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV,
+    REGISTER_INFRA_ENV, SET_PLAN, Target, UPDATE_CLUSTER, UPDATE_HOST, UPDATE_HOST_IGNITION, UPDATE_INFRA_ENV,
     UPDATE_INSTALL_CONFIG, UPDATE_INSTALLER_ARGS,
 };
 use api::{ClientError, Inventory};
@@ -86,6 +87,10 @@ const INFRA_ENV: Kind = Kind {
     changed: &infra_envs::CHANGED_INFRA_ENV,
     shown: &[("image_type", "type")],
 };
+/// Of a host that the service does not know.
+const NOT_REGISTERED: &str = "has not registered";
+/// The same, where the service keeps the plan.
+const KEPT: &str = "kept until it registers";
 /// They say which record it is.
 const IDENTITY: [&str; 2] = ["name", "cluster_id"];
 /// It is not shown: a service of ours has its digest. Another service gets it each time.
@@ -183,12 +188,12 @@ impl Step {
     }
 
     /// Gives a host its part of the plan, if it has registered.
-    fn of_host(plan: &PlannedHost, hosts: &[HostNow]) -> anyhow::Result<Vec<Self>> {
+    fn of_host(plan: &PlannedHost, hosts: &[HostNow], kept: bool) -> anyhow::Result<Vec<Self>> {
         let label = plan.label();
         let inventory = |now: &HostNow| serde_json::from_str::<Inventory>(&now.host.inventory).ok();
         let mut registered = hosts.iter().filter_map(|now| Some((now, inventory(now)?)));
         let Some((now, inventory)) = registered.find(|(_, inventory)| plan.is(inventory)) else {
-            return Ok(vec![Self::nothing("host", &label, "has not registered")]);
+            return Ok(vec![Self::nothing("host", &label, if kept { KEPT } else { NOT_REGISTERED })]);
         };
         let host = &now.host;
         let changes = plan.changes(now, &inventory).with_context(|| format!("host {label}"))?;
@@ -261,13 +266,17 @@ impl Apply {
         }
         let infra_env = known_infra_env.or(self.carry_out(&session, &mut done, infra_env_step)?);
 
-        let hosts = infra_env.map(|id| session.list(&LIST_HOSTS.at(&[&id]))).transpose()?.unwrap_or_default();
+        let hosts = infra_env.as_ref().map(|id| session.list(&LIST_HOSTS.at(&[id]))).transpose()?.unwrap_or_default();
         let hosts: Vec<HostNow> =
             hosts.into_iter().map(serde_json::from_value).collect::<Result<_, _>>().context("the service's hosts")?;
+        let kept = match &infra_env {
+            Some(id) if !rack.hosts.is_empty() && !self.dry_run => keep(&session, id, &rack.hosts)?,
+            _ => false,
+        };
         let mut refused = 0_usize;
         for plan in &rack.hosts {
             // What stops one host stops none of those after it.
-            let carried_out = Step::of_host(plan, &hosts).and_then(|steps| {
+            let carried_out = Step::of_host(plan, &hosts, kept).and_then(|steps| {
                 steps.into_iter().try_for_each(|step| self.carry_out(&session, &mut done, step).map(drop))
             });
             if let Err(error) = carried_out {
@@ -315,6 +324,15 @@ impl Apply {
         let text = read_small(&self.path, MAX_FILE_BYTES)?;
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         rendezvous::parse(&name, &text).with_context(failed)
+    }
+}
+
+/// Has the service give hosts their part whenever they register. False for a service that has no such thing: apply again then.
+fn keep(session: &Session, infra_env: &str, hosts: &[PlannedHost]) -> anyhow::Result<bool> {
+    match session.client.send(&SET_PLAN.at(&[&infra_env]), Some(&json!({"hosts": hosts}))) {
+        Ok(_) => Ok(true),
+        Err(error) if error.status() == Some(404) => Ok(false),
+        Err(error) => Err(explain(error.into()).context("the plan of the hosts cannot be kept")),
     }
 }
 
@@ -531,7 +549,7 @@ mod tests {
             Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)).unwrap(),
         ];
         let hosts: Vec<HostNow> = serde_json::from_value(cluster["hosts"].clone()).unwrap();
-        steps.extend(rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()));
+        steps.extend(rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts, false).unwrap()));
         let results: Vec<&str> = steps.iter().map(|step| step.result.as_str()).collect();
         assert_eq!(results, ["unchanged", "unchanged", "unchanged", "unchanged", "has not registered"], "{text}");
         assert!(steps.iter().all(|step| step.request.is_none()), "{steps:?}");
@@ -548,7 +566,8 @@ mod tests {
         assert_eq!(step.result, "changed (cluster_networks)");
         let step = Step::of_record(&INFRA_ENV, "lab", Some(&infra_env), json!(rack.infra_env)).unwrap();
         assert_eq!(step.result, "changed (mirror_registry_configuration)");
-        let results = rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts).unwrap()).map(|step| step.result);
+        let results =
+            rack.hosts.iter().flat_map(|plan| Step::of_host(plan, &hosts, false).unwrap()).map(|step| step.result);
         assert_eq!(results.collect::<Vec<_>>(), ["unchanged", "changed (host_name)", "has not registered"]);
     }
 

@@ -6,7 +6,8 @@ use crate::check::{disks, host::valid_hostname};
 use crate::cluster_files::ClusterFiles;
 use crate::http::body::{BodyShape, list, object, one_of, shape, text};
 use crate::http::{Answer, Call, Refusal, call::shortened};
-use crate::model::{HostKey, HostRecord};
+use crate::model::{ChosenDisk, HostKey, HostRecord};
+use crate::planned::listed;
 use crate::rules;
 use crate::service::Service;
 use crate::store::Change;
@@ -119,9 +120,7 @@ fn set_role(service: &Service, change: &Change, record: &mut HostRecord, role: H
         disks::Wanted::for_host(&service.settings.requirements, record, cluster.map(AsRef::as_ref), &inventory);
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
-    let chosen = disks::choose(&inventory, &record.host.installation_disk_id);
-    record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
-    record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
+    record.set_disk(&inventory);
     record.set_inventory(text);
     Ok(())
 }
@@ -143,20 +142,28 @@ fn check_fencing(change: &Change, record: &HostRecord, credentials: &FencingCred
 
 fn select_disk(record: &mut HostRecord, disks: &[DiskConfigParams]) -> Result<(), Refusal> {
     let mut chosen = disks.iter().filter(|disk| disk.role == "install");
-    let Some(wanted) = chosen.next() else { return Ok(()) };
+    let Some(wanted) = chosen.next() else {
+        return match disks.first() {
+            None => Ok(()),
+            // A disk can't be withdrawn: another one takes its place.
+            Some(_) => Err(Refusal::conflict("Requested installation disk is not part of the host's valid disks")),
+        };
+    };
     if chosen.next().is_some() {
         return Err(Refusal::conflict("more than one disk has the role 'install'"));
     }
     let inventory = record.facts().inventory.as_ref();
     let disk = inventory.and_then(|inventory| inventory.disks.iter().find(|disk| disks::answers_to(disk, &wanted.id)));
     let Some(disk) = disk else {
-        return Err(Refusal::conflict(format!("the host has no disk '{}'", shortened(&wanted.id))));
+        let there = inventory.map_or_else(String::new, |inventory| listed(inventory.disks.iter()));
+        return Err(Refusal::conflict(format!("the host has no disk '{}': it has {there}", shortened(&wanted.id))));
     };
     if !disk.installation_eligibility.eligible {
         let reasons = disk.installation_eligibility.not_eligible_reasons.as_deref().unwrap_or_default().join("; ");
         return Err(Refusal::conflict(format!("cannot install to disk '{}': {reasons}", wanted.id)));
     }
     let (id, path) = (disks::identifier(disk), disks::node(disk));
+    record.chosen_disk = Some(ChosenDisk { id: id.clone(), path: path.clone(), name: disk.name.clone() });
     record.host.installation_disk_id = id;
     record.host.installation_disk_path = path;
     Ok(())

@@ -7,10 +7,12 @@ use crate::find::find_host;
 use crate::http::body::{BodyShape, shape, text, texts};
 use crate::http::{Answer, Call, Refusal};
 use crate::logs;
-use crate::model::{HostKey, HostRecord};
+use crate::model::{HostKey, HostRecord, Model};
 use crate::pass;
+use crate::planned::of_host;
 use crate::service::Service;
 use crate::store::Change;
+use crate::text::plain;
 use crate::view;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -40,13 +42,33 @@ pub(super) fn change_host(
 ) -> Result<HostKey, Refusal> {
     let key = call.host_key()?;
     service.change(call.request_id(), |change| {
-        let mut record = HostRecord::clone(find_host(change.model(), key)?.as_ref());
+        let before = find_host(change.model(), key)?;
+        let mut record = HostRecord::clone(before.as_ref());
         work(change, &mut record)?;
+        keeps_to_plan(change.model(), &before, &record)?;
         let cluster = record.host.cluster_id;
         change.put_host(record);
         pass::settle_soon(&service.rules(), change, cluster);
         Ok(key)
     })
+}
+
+/// What is planned for a host is not changed by its settings: the plan would change them back.
+fn keeps_to_plan(model: &Model, before: &HostRecord, record: &HostRecord) -> Result<(), Refusal> {
+    let facts = record.facts();
+    let plan = model.infra_envs.get(&record.key().infra_env).map(|infra_env| &infra_env.plan);
+    let plan = plan.and_then(|plan| of_host(plan, facts.inventory.as_ref()));
+    let Some((plan, inventory)) = plan.zip(facts.inventory.as_ref()) else { return Ok(()) };
+    let open = |record: &HostRecord| plan.open_settings(&record.now(), inventory);
+    let taken_away: Vec<String> = open(record).difference(&open(before)).cloned().collect();
+    if taken_away.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::conflict(format!(
+        "the plan of host {} says otherwise ({}): give its infra-env a changed plan",
+        plain(&plan.label()),
+        taken_away.join(", ")
+    )))
 }
 
 pub(super) fn before_installation(record: &HostRecord) -> Result<(), Refusal> {

@@ -22,6 +22,7 @@ pub(crate) mod manifests;
 pub(crate) mod models;
 pub(crate) mod new_cluster;
 pub(crate) mod operators;
+pub(crate) mod plans;
 pub(crate) mod presigned;
 pub(crate) mod replies;
 #[cfg(test)]

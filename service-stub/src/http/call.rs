@@ -148,6 +148,12 @@ impl Call {
             .map_err(|error| Refusal::bad_request(format!("parsing {name} body from \"\" failed, because {error}")))
     }
 
+    /// The body as a document of our own API.
+    pub(crate) fn own_json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Refusal::bad_request(format!("the body is not what is expected: {error}")))
+    }
+
     /// The body as a document of the given shape.
     pub(crate) fn json<T: DeserializeOwned>(&self, shape: &BodyShape) -> Result<T, Refusal> {
         parse(shape, &self.body)

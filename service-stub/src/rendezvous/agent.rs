@@ -2,14 +2,15 @@
 
 use super::{
     PlanError,
-    hosts::PlannedHost,
+    draft::{Draft, hints, put, put_host},
     hub::time_sources,
-    kinds::{AGENT_CONFIG, Metadata},
     listed,
     machine::{COPY_NETWORK, interfaces, network, role},
-    plan::{Draft, hints, put, put_host},
+    metadata::Metadata,
+    names::AGENT_CONFIG,
     read::Fields,
 };
+use crate::planned::PlannedHost;
 use api::HostRole;
 
 /// Architectures of new nodes, by both of their names.

@@ -3,6 +3,10 @@
 use ignition::yaml::YamlError;
 use std::{io, path::PathBuf};
 
+fn again(first: Option<usize>, line: usize) -> String {
+    first.map_or_else(|| line.to_string(), |first| format!("{first}, again in line {line}"))
+}
+
 /// The rack plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -29,8 +33,8 @@ pub enum PlanError {
         line: Option<usize>,
     },
     /// Readers differ in which of them counts.
-    #[error("{file}: duplicate key {}, line {line}", key.escape_default())]
-    Twice { file: String, key: String, line: usize },
+    #[error("{file}: duplicate key {}, line {}", key.escape_default(), again(*first, *line))]
+    Twice { file: String, key: String, first: Option<usize>, line: usize },
     /// YAML that has no meaning here.
     #[error("{file}: {what}, line {line}")]
     Unusual { file: String, what: &'static str, line: usize },

@@ -2,26 +2,19 @@
 
 use super::{
     PlanError,
-    hosts::PlannedHost,
-    kinds::Metadata,
+    draft::{Draft, Pool, put, put_host, put_overrides},
     listed,
     machine::{COPY_NETWORK, interfaces, network},
-    plan::{Draft, Pool, put, put_host, put_overrides},
+    metadata::Metadata,
+    names::{
+        AGENT_CLUSTER_INSTALL, CLUSTER_DEPLOYMENT, CLUSTER_IMAGE_SET, CONFIG_MAP, INFRA_ENV, NMSTATE_CONFIG, SECRET,
+    },
     read::Fields,
     references::{Key, Reference, Selector, declare, texts},
 };
+use crate::planned::PlannedHost;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
-
-pub(crate) const CLUSTER_DEPLOYMENT: &str = "ClusterDeployment";
-pub(crate) const AGENT_CLUSTER_INSTALL: &str = "AgentClusterInstall";
-pub(crate) const INFRA_ENV: &str = "InfraEnv";
-pub(crate) const NMSTATE_CONFIG: &str = "NMStateConfig";
-pub(crate) const CLUSTER_IMAGE_SET: &str = "ClusterImageSet";
-pub(crate) const SECRET: &str = "Secret";
-pub(crate) const CONFIG_MAP: &str = "ConfigMap";
-/// The key of registry credentials in a Secret.
-pub(crate) const DOCKER_CONFIG: &str = ".dockerconfigjson";
 
 const OVERRIDES: &str = "agent-install.openshift.io/install-config-overrides";
 /// The label that becomes the tags of a cluster.

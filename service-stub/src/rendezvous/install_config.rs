@@ -2,11 +2,11 @@
 
 use super::{
     PlanError,
+    draft::{Draft, Pool, put, put_overrides},
     existing::Mirror,
     hub::{hyperthreading, networks, proxy, put_external, put_platform, vips},
-    kinds::Metadata,
     listed,
-    plan::{Draft, Pool, put, put_overrides},
+    metadata::Metadata,
     read::Fields,
 };
 use api::MirrorRegistry;

@@ -1,17 +1,16 @@
 //! Holds a plan against the service's own rules, and against itself: what would be refused on the machine, after it has booted, is refused
 //! where the plan is written.
 
-use super::{PlanError, PlannedHost, Rack};
-use crate::check::host::valid_hostname;
-use crate::documents;
-use crate::handlers::{host_settings, hosts, infra_env_settings, infra_envs, manifests, new_cluster};
+use super::{PlanError, Rack};
+use crate::handlers::{infra_env_settings, infra_envs, manifests, new_cluster, plans};
 use crate::http::{Call, Refusal};
 use crate::install_config::{self, Site};
 use crate::machine_networks::addresses;
 use crate::model::{InfraEnvRecord, Model};
 use crate::net::Cidr;
-use crate::text::{at, plain};
-use api::{ClusterCreateParams, ClusterId, HostRole, InfraEnvCreateParams, InfraEnvUpdateParams, Mac, NodeLabel};
+use crate::planned::PlannedHost;
+use crate::text::at;
+use api::{ClusterCreateParams, ClusterId, HostRole, InfraEnvCreateParams, InfraEnvUpdateParams, Mac};
 use ignition::yaml;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr};
@@ -32,7 +31,7 @@ impl Rack {
         infra_env(&self.infra_env).map_err(refused)?;
         for host in &self.hosts {
             let place = |why: Refusal| PlanError::Rule(format!("{}: {}", host.place, why.message()));
-            check_host(host).map_err(place)?;
+            plans::check(host).map_err(place)?;
         }
         self.judge_itself()
     }
@@ -72,18 +71,6 @@ fn infra_env(params: &InfraEnvCreateParams) -> Result<(), Refusal> {
         static_network_config: params.static_network_config,
     };
     infra_env_settings::apply(&mut InfraEnvRecord::default(), settings).map(drop)
-}
-
-fn check_host(host: &PlannedHost) -> Result<(), Refusal> {
-    if !host.name.is_empty() && !valid_hostname(&host.name) {
-        return Err(Refusal::invalid(format!("'{}' is not a host name", plain(&host.name))));
-    }
-    hosts::check_installer_args(&host.installer_args)?;
-    if !host.ignition_override.is_empty() {
-        documents::check_host_override(&host.ignition_override)?;
-    }
-    let label = |(key, value): (&String, &String)| NodeLabel { key: key.clone(), value: value.clone() };
-    host_settings::checked_labels(&host.labels.iter().map(label).collect::<Vec<_>>()).map(drop)
 }
 
 /// What a plan says of addresses.

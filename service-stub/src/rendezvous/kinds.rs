@@ -2,36 +2,31 @@
 
 use super::{
     PlanError, agent,
+    draft::Draft,
     existing::{self, ExistingCluster},
-    hub, install_config, listed, machine,
-    plan::Draft,
+    hub, install_config, machine,
+    names::{
+        AGENT_CLUSTER_INSTALL, AGENT_CONFIG, BARE_METAL_HOST, CLUSTER_DEPLOYMENT, CLUSTER_IMAGE_SET, CONFIG_MAP,
+        INFRA_ENV, INSTALL_CONFIG, NMSTATE_CONFIG, NODES_CONFIG, RACK, RACK_FILE, SECRET,
+    },
     rack_file,
     read::Fields,
-    references::{Key, texts},
 };
 use kernel::spelling;
-use std::collections::BTreeMap;
 
-/// The file of a small plan, whose document needs no kind.
-pub(crate) const RACK_FILE: &str = "rack.toml";
 /// The name, without its ending, of the file with new nodes, whose document needs no kind.
 const NODES: &str = "nodes-config";
 
-const RACK: &str = "Rack";
-pub(crate) const NODES_CONFIG: &str = "NodesConfig";
-pub(crate) const AGENT_CONFIG: &str = "AgentConfig";
-pub(crate) const INSTALL_CONFIG: &str = "InstallConfig";
-
 /// The kinds that are read, with the `apiVersion`s of each.
 const KINDS: [(&str, &[&str]); 13] = [
-    (hub::CLUSTER_DEPLOYMENT, &["hive.openshift.io/v1"]),
-    (hub::AGENT_CLUSTER_INSTALL, &["extensions.hive.openshift.io/v1beta1"]),
-    (hub::INFRA_ENV, &["agent-install.openshift.io/v1beta1"]),
-    (hub::NMSTATE_CONFIG, &["agent-install.openshift.io/v1beta1"]),
-    (hub::CLUSTER_IMAGE_SET, &["hive.openshift.io/v1"]),
-    (hub::SECRET, &["v1"]),
-    (hub::CONFIG_MAP, &["v1"]),
-    (machine::BARE_METAL_HOST, &["metal3.io/v1alpha1"]),
+    (CLUSTER_DEPLOYMENT, &["hive.openshift.io/v1"]),
+    (AGENT_CLUSTER_INSTALL, &["extensions.hive.openshift.io/v1beta1"]),
+    (INFRA_ENV, &["agent-install.openshift.io/v1beta1"]),
+    (NMSTATE_CONFIG, &["agent-install.openshift.io/v1beta1"]),
+    (CLUSTER_IMAGE_SET, &["hive.openshift.io/v1"]),
+    (SECRET, &["v1"]),
+    (CONFIG_MAP, &["v1"]),
+    (BARE_METAL_HOST, &["metal3.io/v1alpha1"]),
     (AGENT_CONFIG, &["v1alpha1", "v1beta1"]),
     (NODES_CONFIG, &["v1alpha1", "v1beta1", "v1"]),
     (INSTALL_CONFIG, &["v1"]),
@@ -66,14 +61,14 @@ pub(crate) fn take(mut fields: Fields, draft: &mut Draft) -> Result<(), PlanErro
         );
     }
     match *kind {
-        hub::CLUSTER_DEPLOYMENT => hub::cluster_deployment(fields, draft),
-        hub::AGENT_CLUSTER_INSTALL => hub::agent_cluster_install(fields, draft),
-        hub::INFRA_ENV => hub::infra_env(fields, draft),
-        hub::NMSTATE_CONFIG => hub::nmstate_config(fields, draft),
-        hub::CLUSTER_IMAGE_SET => hub::cluster_image_set(fields, draft),
-        hub::SECRET => hub::secret(fields, draft),
-        hub::CONFIG_MAP => hub::config_map(fields, draft),
-        machine::BARE_METAL_HOST => machine::bare_metal_host(fields, draft),
+        CLUSTER_DEPLOYMENT => hub::cluster_deployment(fields, draft),
+        AGENT_CLUSTER_INSTALL => hub::agent_cluster_install(fields, draft),
+        INFRA_ENV => hub::infra_env(fields, draft),
+        NMSTATE_CONFIG => hub::nmstate_config(fields, draft),
+        CLUSTER_IMAGE_SET => hub::cluster_image_set(fields, draft),
+        SECRET => hub::secret(fields, draft),
+        CONFIG_MAP => hub::config_map(fields, draft),
+        BARE_METAL_HOST => machine::bare_metal_host(fields, draft),
         AGENT_CONFIG => agent::agent_config(fields, draft),
         NODES_CONFIG => agent::nodes_config(fields, draft),
         INSTALL_CONFIG => install_config::take(fields, draft),
@@ -103,43 +98,4 @@ fn foreign(mut fields: Fields, kind: &str) -> Result<(), PlanError> {
     fields.all();
     fields.note(format!("{} is not read here", kind.escape_default()));
     Ok(())
-}
-
-/// Who a document is, and what was written on it.
-pub(crate) struct Metadata {
-    pub(crate) key: Key,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) annotations: BTreeMap<String, String>,
-}
-
-impl Metadata {
-    /// Of a resource. What an API server adds to all of them is listed as idle.
-    pub(crate) fn take(fields: &mut Fields) -> Result<Self, PlanError> {
-        fields.idle(listed::of(listed::IDLE, "*"));
-        let mut metadata = fields.object("metadata")?;
-        metadata.idle(listed::of(listed::IDLE, "*.metadata"));
-        let [name, namespace] = [metadata.text("name")?, metadata.text("namespace")?].map(Option::unwrap_or_default);
-        let labels = texts(metadata.object("labels")?)?;
-        let annotations = texts(metadata.object("annotations")?)?;
-        Ok(Self { key: Key { namespace, name }, labels, annotations })
-    }
-
-    /// Takes an annotation; an empty one is none.
-    pub(crate) fn annotation(&mut self, name: &str) -> Option<String> {
-        self.annotations.remove(name).filter(|text| !text.trim().is_empty())
-    }
-
-    /// What is left of the annotations: those of ours are misspelt or not supported, others are another program's.
-    pub(crate) fn finish(self, fields: &Fields, known: &[&str]) -> Result<(), PlanError> {
-        for name in self.annotations.into_keys() {
-            let field = format!("metadata.annotations.{}", name.escape_default());
-            if name.contains("agent-install.openshift.io") {
-                let meant = spelling::nearest(&name, known.iter().copied());
-                let hint = meant.map_or_else(String::new, |name| format!(": did you mean '{name}'?"));
-                return Err(fields.error(&field, format!("is not read here{hint}")));
-            }
-            fields.note(format!("{field}: does nothing here: it is another program's"));
-        }
-        Ok(())
-    }
 }

@@ -2,19 +2,18 @@
 
 use super::{
     PlanError,
-    hosts::PlannedHost,
-    hub::{self, INFRA_ENV},
-    kinds::Metadata,
+    draft::{Draft, hints, put_host},
     listed,
-    plan::{Draft, hints, put_host},
+    metadata::Metadata,
+    names::{BARE_METAL_HOST, CLUSTER_DEPLOYMENT, INFRA_ENV},
     read::Fields,
     references::{Key, Reference, declare},
 };
+use crate::planned::PlannedHost;
 use api::{HostRole, Mac};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) const BARE_METAL_HOST: &str = "BareMetalHost";
 /// The label that says which infra-env a machine is of.
 const INFRA_ENV_LABEL: &str = "infraenvs.agent-install.openshift.io";
 const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
@@ -49,7 +48,7 @@ pub(crate) fn bare_metal_host(mut fields: Fields, draft: &mut Draft) -> Result<(
             return Err(fields.error(&place, "is not a namespace and a name: 'namespace/name'"));
         };
         let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
-        draft.references.push(Reference { kind: hub::CLUSTER_DEPLOYMENT, key, place: fields.full_place(&place) });
+        draft.references.push(Reference { kind: CLUSTER_DEPLOYMENT, key, place: fields.full_place(&place) });
     }
     let [name, role_text, args, ignition, pool] =
         [HOSTNAME, ROLE, INSTALLER_ARGS, IGNITION, POOL].map(|name| metadata.annotation(name));

@@ -1,6 +1,7 @@
 //! Writes the documents that `kinds` reads: a rack on a service as manifests that change nothing of it.
 
-use super::{hints::Hints, plan::MANIFESTS};
+use super::draft::MANIFESTS;
+use crate::planned::Hints;
 use crate::text::{at, number_at, plain};
 use api::{Host, HostRole, Inventory, Mac};
 use base64::{Engine, prelude::BASE64_STANDARD};

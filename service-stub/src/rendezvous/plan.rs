@@ -2,14 +2,17 @@
 
 use super::{
     PlanError, Rack,
+    draft::{Draft, Given, PlannedManifest, Pool},
     existing::ExistingCluster,
-    hints::Hints,
-    hosts::{self, PlannedHost},
-    hub, kinds,
+    kinds,
+    names::{
+        AGENT_CLUSTER_INSTALL, CLUSTER_DEPLOYMENT, CLUSTER_IMAGE_SET, CONFIG_MAP, DOCKER_CONFIG, INFRA_ENV,
+        NMSTATE_CONFIG, SECRET,
+    },
     read::{self, Document, Fields},
-    references::{Named, Reference, Selector},
+    references::{Named, Reference},
 };
-use crate::{install_config, mirrors::Mirrors};
+use crate::{mirrors::Mirrors, planned::PlannedHost};
 use api::{ClusterCreateParams, HostRole, InfraEnvCreateParams, MirrorRegistry};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
@@ -19,162 +22,6 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     path::Path,
 };
-
-/// A value and where it was given.
-type Given<T> = (T, String);
-
-/// What the documents gave so far.
-#[derive(Default)]
-pub(crate) struct Draft {
-    /// Fields of the cluster's parameters.
-    pub(crate) cluster: BTreeMap<&'static str, Given<Value>>,
-    /// Fields of the infra-env's parameters.
-    pub(crate) infra_env: BTreeMap<&'static str, Given<Value>>,
-    /// Everything else: counts, the address.
-    pub(crate) other: BTreeMap<&'static str, Given<Value>>,
-    /// It is a rack.toml: without virtual addresses the network of a new rack is its user's.
-    pub(crate) is_small: bool,
-    /// Settings of a new cluster that the documents leave out.
-    pub(crate) defaults: BTreeMap<&'static str, &'static str>,
-    /// Whether a role's processors have two threads a core.
-    pub(crate) hyperthreading: BTreeMap<&'static str, Given<Value>>,
-    /// What is decoded over the cluster's install configuration.
-    pub(crate) overrides: Map<String, Value>,
-    pub(crate) deployments: Vec<Named<()>>,
-    pub(crate) installs: Vec<Named<()>>,
-    pub(crate) infra_envs: Vec<Named<()>>,
-    pub(crate) machines: Vec<Named<()>>,
-    /// Release images.
-    pub(crate) image_sets: Vec<Named<String>>,
-    pub(crate) secrets: Vec<Named<BTreeMap<String, String>>>,
-    pub(crate) config_maps: Vec<Named<BTreeMap<String, String>>>,
-    /// The labels of documents with networks.
-    pub(crate) network_configs: Vec<Named<BTreeMap<String, String>>>,
-    /// Which of those are the infra-env's, and where it says so.
-    pub(crate) selector: Option<(Selector, String)>,
-    /// Those that name a document and say no more.
-    pub(crate) references: Vec<Reference>,
-    pub(crate) image_set: Option<Reference>,
-    pub(crate) pull_secret: Option<Reference>,
-    pub(crate) infra_env_pull_secret: Option<Reference>,
-    pub(crate) cluster_mirrors: Option<Reference>,
-    pub(crate) infra_env_mirrors: Option<Reference>,
-    /// ConfigMaps whose files are the cluster's manifests.
-    pub(crate) manifests: Vec<Reference>,
-    /// The authority of the endpoint where hosts get their configs.
-    pub(crate) endpoint_authority: Option<Reference>,
-    pub(crate) hosts: Vec<PlannedHost>,
-    /// Networks of hosts.
-    pub(crate) networks: Vec<Value>,
-    /// The hosts are new nodes of a cluster that exists.
-    pub(crate) adds_nodes: bool,
-    /// That cluster, and its file.
-    pub(crate) existing: Option<(ExistingCluster, String)>,
-}
-
-/// Stores a value under a name; refused if a different one was given before.
-pub(crate) fn put(
-    to: &mut BTreeMap<&'static str, Given<Value>>,
-    name: &'static str,
-    value: Option<impl Into<Value>>,
-    from: &Fields,
-    field: &str,
-) -> Result<(), PlanError> {
-    let Some(value) = value.map(Into::into) else { return Ok(()) };
-    let place = format!("{}: {}", from.file, from.place(field));
-    match to.get(name) {
-        Some((known, other)) if *known != value => {
-            Err(PlanError::Contradiction { one: other.clone(), other: place, what: name.replace('_', " ") })
-        }
-        Some(_) => Ok(()),
-        None => {
-            to.insert(name, (value, place));
-            Ok(())
-        }
-    }
-}
-
-/// Machines of one role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pool {
-    Masters,
-    Arbiters,
-    Workers,
-}
-
-impl Pool {
-    const ALL: [Self; 3] = [Self::Masters, Self::Arbiters, Self::Workers];
-
-    /// As openshift-install calls it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Masters => "master",
-            Self::Arbiters => "arbiter",
-            Self::Workers => "worker",
-        }
-    }
-
-    /// As the settings of a cluster call it.
-    pub(crate) fn roles(self) -> &'static str {
-        match self {
-            Self::Masters => "masters",
-            Self::Arbiters => "arbiters",
-            Self::Workers => "workers",
-        }
-    }
-
-    /// The number of machines in it, among what the documents gave.
-    fn count(self) -> &'static str {
-        match self {
-            Self::Masters => "control_plane",
-            Self::Arbiters => "arbiters",
-            Self::Workers => "workers",
-        }
-    }
-}
-
-/// A file that is added to a cluster's manifests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlannedManifest {
-    file: String,
-    content: String,
-}
-
-impl PlannedManifest {
-    pub(crate) fn file(&self) -> &str {
-        &self.file
-    }
-
-    pub(crate) fn content(&self) -> &str {
-        &self.content
-    }
-
-    /// The body of the request that adds it.
-    pub(crate) fn body(&self) -> Value {
-        json!({"folder": MANIFESTS, "file_name": self.file, "content": BASE64_STANDARD.encode(&self.content)})
-    }
-}
-
-/// Where a hub's controllers put them.
-pub(crate) const MANIFESTS: &str = "manifests";
-
-/// Adds to what is decoded over the cluster's install configuration.
-pub(crate) fn put_overrides(draft: &mut Draft, value: Value, from: &Fields, field: &str) -> Result<(), PlanError> {
-    let Value::Object(members) = value else { return Err(from.error(field, "is not a JSON object")) };
-    for (name, value) in members {
-        if let Some(unknown) = install_config::unknown_key(&name, &value) {
-            let reason = format!("has no effect: an install configuration has no '{}'", unknown.escape_default());
-            return Err(from.error(field, reason));
-        }
-        match draft.overrides.get(&name) {
-            Some(known) if *known != value => {
-                return Err(from.error(field, format!("'{}' was given before, otherwise", name.escape_default())));
-            }
-            _ => draft.overrides.insert(name, value),
-        };
-    }
-    Ok(())
-}
 
 /// The plan of a directory. `version` is the default version to install.
 pub fn directory(path: &Path, version: Option<&str>) -> Result<Rack, PlanError> {
@@ -249,15 +96,15 @@ fn merge(documents: &[Document], version: Option<&str>, purpose: Purpose, unknow
 fn check_references(draft: &Draft) -> Result<(), PlanError> {
     for reference in &draft.references {
         match reference.kind {
-            hub::CLUSTER_DEPLOYMENT => reference.find(&draft.deployments).map(drop)?,
-            hub::AGENT_CLUSTER_INSTALL => reference.find(&draft.installs).map(drop)?,
+            CLUSTER_DEPLOYMENT => reference.find(&draft.deployments).map(drop)?,
+            AGENT_CLUSTER_INSTALL => reference.find(&draft.installs).map(drop)?,
             _ => reference.find(&draft.infra_envs).map(drop)?,
         }
     }
     for (kind, all) in [
-        (hub::CLUSTER_DEPLOYMENT, &draft.deployments),
-        (hub::AGENT_CLUSTER_INSTALL, &draft.installs),
-        (hub::INFRA_ENV, &draft.infra_envs),
+        (CLUSTER_DEPLOYMENT, &draft.deployments),
+        (AGENT_CLUSTER_INSTALL, &draft.installs),
+        (INFRA_ENV, &draft.infra_envs),
     ] {
         if let [one, other, ..] = all.as_slice() {
             let reason = format!(
@@ -273,11 +120,11 @@ fn check_references(draft: &Draft) -> Result<(), PlanError> {
     match draft.network_configs.iter().find(|config| !selector.fits(&config.value)) {
         Some(config) => Err(PlanError::Reference {
             place: place.clone(),
-            reason: format!("does not select the {} '{}' of {}", hub::NMSTATE_CONFIG, config.key.name, config.file),
+            reason: format!("does not select the {} '{}' of {}", NMSTATE_CONFIG, config.key.name, config.file),
         }),
         None if draft.network_configs.is_empty() => Err(PlanError::Reference {
             place: place.clone(),
-            reason: format!("selects nothing: the documents have no {}", hub::NMSTATE_CONFIG),
+            reason: format!("selects nothing: the documents have no {}", NMSTATE_CONFIG),
         }),
         None => Ok(()),
     }
@@ -296,9 +143,9 @@ fn unused(draft: &Draft) -> Vec<String> {
         all.into_iter().flatten().chain(&draft.manifests).any(|reference| reference.key.is_for(key))
     };
     let mut unused = Vec::new();
-    for (kind, all) in [(hub::SECRET, &draft.secrets), (hub::CONFIG_MAP, &draft.config_maps)] {
+    for (kind, all) in [(SECRET, &draft.secrets), (CONFIG_MAP, &draft.config_maps)] {
         // The only credentials need no reference.
-        let is_used = |one: &Named<_>| referred(&one.key) || (kind == hub::SECRET && has_credentials(one));
+        let is_used = |one: &Named<_>| referred(&one.key) || (kind == SECRET && has_credentials(one));
         unused.extend(
             all.iter().filter(|one| !is_used(one)).map(|one| {
                 format!("{}: the {kind} '{}' does nothing here: no document names it", one.file, one.key.name)
@@ -309,9 +156,7 @@ fn unused(draft: &Draft) -> Vec<String> {
         unused.extend(draft.image_sets.iter().map(|one| {
             format!(
                 "{}: the {} '{}' does nothing here: no document names it",
-                one.file,
-                hub::CLUSTER_IMAGE_SET,
-                one.key.name
+                one.file, CLUSTER_IMAGE_SET, one.key.name
             )
         }));
     }
@@ -319,7 +164,7 @@ fn unused(draft: &Draft) -> Vec<String> {
 }
 
 fn has_credentials(secret: &Named<BTreeMap<String, String>>) -> bool {
-    secret.value.contains_key(hub::DOCKER_CONFIG)
+    secret.value.contains_key(DOCKER_CONFIG)
 }
 
 /// Nodes that are added to a cluster: each of them serves itself.
@@ -539,14 +384,9 @@ fn image_version(image: &str) -> Option<String> {
 fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
     let credentials = |reference: &Reference| {
         let secret = reference.find(&draft.secrets)?;
-        secret.value.get(hub::DOCKER_CONFIG).cloned().ok_or_else(|| PlanError::Reference {
+        secret.value.get(DOCKER_CONFIG).cloned().ok_or_else(|| PlanError::Reference {
             place: reference.place.clone(),
-            reason: format!(
-                "'{}' names a Secret of {} without {}",
-                reference.key.name,
-                secret.file,
-                hub::DOCKER_CONFIG
-            ),
+            reason: format!("'{}' names a Secret of {} without {}", reference.key.name, secret.file, DOCKER_CONFIG),
         })
     };
     let of_infra_env = draft.infra_env_pull_secret.as_ref().map(credentials).transpose()?;
@@ -559,7 +399,7 @@ fn resolve_pull_secret(draft: &mut Draft) -> Result<(), PlanError> {
     let has_one = draft.cluster.contains_key("pull_secret");
     let mut all = draft.secrets.iter().filter(|secret| has_credentials(secret));
     let only = match (all.next(), all.next()) {
-        (Some(only), None) => only.value.get(hub::DOCKER_CONFIG).cloned(),
+        (Some(only), None) => only.value.get(DOCKER_CONFIG).cloned(),
         _ => None,
     };
     let default = draft.defaults.get("pull_secret").map(|secret| (*secret).to_owned());
@@ -681,15 +521,6 @@ fn check_counts(hosts: &[PlannedHost], counts: [u64; 3], place: &impl Fn(&str) -
         return Err(say("hosts", hosts.len(), total, "control_plane"));
     }
     Ok(())
-}
-/// Adds a host, or merges it into a known one.
-pub(crate) fn put_host(draft: &mut Draft, host: PlannedHost) -> Result<(), PlanError> {
-    hosts::merge(&mut draft.hosts, host)
-}
-
-/// The hints in a field, if present.
-pub(crate) fn hints(fields: &mut Fields, name: &str) -> Result<Hints, PlanError> {
-    if fields.has(name) { Hints::take(fields.object(name)?) } else { Ok(Hints::default()) }
 }
 
 #[cfg(test)]

@@ -321,7 +321,7 @@ fn nothing_is_dropped_in_silence() {
             "apiVersion: hive.openshift.io/v2\nkind: ClusterImageSet",
             "a.yaml: apiVersion: 'hive.openshift.io/v2' is not that of a ClusterImageSet: hive.openshift.io/v1",
         ),
-        ("online: true", "online: true, online: true", "a.yaml: duplicate key online, line 56"),
+        ("online: true", "online: true, online: true", "a.yaml: duplicate key online, line 56, again in line 56"),
         (
             "rootDeviceHints: {serialNumber: S1}",
             "rootDeviceHints: {serialNumbr: S1}",
@@ -481,5 +481,5 @@ fn a_version_that_is_given_twice_is_not_chosen() {
     let error = parse("rack.toml", "hosts = 1\nhosts = 3\n").unwrap_err().to_string();
     assert_eq!(error, "rack.toml: duplicate key hosts, line 2");
     let error = parse("rack.json", "{\"hosts\": 1,\n\"hosts\": 3}").unwrap_err().to_string();
-    assert_eq!(error, "rack.json: duplicate key hosts, line 2");
+    assert_eq!(error, "rack.json: duplicate key hosts, line 1, again in line 2");
 }

@@ -1,13 +1,12 @@
 //! Carries out the plan: creates records, configures hosts, starts the installation.
 
-use super::{
-    ExistingCluster, PlannedHost, Rendezvous, add,
-    hosts::{HostChange, HostNow},
-};
+use super::{ExistingCluster, Rendezvous, add};
 use crate::auth::keys::SigningKey;
-use crate::handlers::{clusters, host_settings, hosts, infra_envs, install_config, lifecycle, manifests, new_cluster};
+use crate::find::find_infra_env;
+use crate::handlers::{clusters, infra_envs, install_config, lifecycle, manifests, new_cluster, plans};
 use crate::http::{Answer, Call, Refusal};
-use crate::model::{ClusterRecord, HostRecord};
+use crate::model::{ClusterRecord, HostRecord, InfraEnvRecord};
+use crate::planned::{self, PlannedHost};
 use crate::service::Service;
 use api::{
     HostRole, HostStage, Timestamp,
@@ -63,7 +62,14 @@ pub fn begin(service: &Service, rendezvous: &Rendezvous) -> Result<(), Refusal> 
         params.cluster_id = Some(rendezvous.cluster);
         infra_envs::create_as(service, &call(&[], json!(params)), rendezvous.infra_env)?;
     }
-    Ok(())
+    service.change("", |change| {
+        let mut record = InfraEnvRecord::clone(find_infra_env(change.model(), rendezvous.infra_env)?.as_ref());
+        if record.plan != rack.hosts {
+            record.plan.clone_from(&rack.hosts);
+            change.put_infra_env(record);
+        }
+        Ok(())
+    })
 }
 
 /// What a new cluster has beside its parameters.
@@ -99,7 +105,7 @@ pub(crate) fn advance(service: &Service) -> Result<(), Refusal> {
     }
     let mut blocked = Vec::new();
     for record in &here {
-        if let Err(refusal) = apply(service, rendezvous, record) {
+        if let Err(refusal) = plans::apply(service, record) {
             blocked.push(format!("{}: {}", host_name(record), refusal.message()));
         }
     }
@@ -137,14 +143,14 @@ fn add_nodes(service: &Service, rendezvous: &Rendezvous, existing: &ExistingClus
     for record in here {
         let key = record.key();
         let path = [("infra_env_id", key.infra_env.to_string()), ("host_id", key.host.to_string())];
-        let applied = apply(service, rendezvous, record);
+        let applied = plans::apply(service, record);
         // Its state may just have changed.
         let model = service.store.model();
         let Some(record) = model.hosts.get(&key) else { continue };
         let install = || lifecycle::install(service, &call(&path, Value::Null)).map(drop);
         let reason = match applied {
             Err(refusal) => Some(refusal.message().to_owned()),
-            Ok(()) => add::advance(existing, planned(rendezvous, record), record, Timestamp::now(), install),
+            Ok(()) => add::advance(existing, plan_of(rendezvous, record), record, Timestamp::now(), install),
         };
         match reason {
             Some(reason) => waiting.push(format!("{}: {reason}", host_name(record))),
@@ -219,36 +225,14 @@ fn host_name(record: &HostRecord) -> String {
 }
 
 /// The plan of a host, once its inventory identifies it.
-fn planned<'a>(rendezvous: &'a Rendezvous, record: &HostRecord) -> Option<&'a PlannedHost> {
-    let facts = record.facts();
-    let inventory = facts.inventory.as_ref()?;
-    rendezvous.rack.hosts.iter().find(|host| host.is(inventory))
-}
-
-/// Applies what is planned for a host and not set yet.
-fn apply(service: &Service, rendezvous: &Rendezvous, record: &HostRecord) -> Result<(), Refusal> {
-    let (facts, host) = (record.facts(), &record.host);
-    let plan = planned(rendezvous, record).filter(|_| record.state.settings_open());
-    let Some((plan, inventory)) = plan.zip(facts.inventory.as_ref()) else { return Ok(()) };
-    let path = [("infra_env_id", host.infra_env_id.to_string()), ("host_id", host.id.to_string())];
-    let texts = &record.texts;
-    let now = HostNow::new(host.clone(), texts.machine_config_pool_name.as_deref(), texts.node_labels.as_deref());
-    let changes = plan.changes(&now, inventory).map_err(|error| Refusal::conflict(error.to_string()))?;
-    for (change, body) in changes {
-        let call = call(&path, body);
-        match change {
-            HostChange::Settings => host_settings::update(service, &call)?,
-            HostChange::InstallerArgs => hosts::set_installer_args(service, &call)?,
-            HostChange::Ignition => hosts::set_ignition(service, &call)?,
-        };
-    }
-    Ok(())
+fn plan_of<'a>(rendezvous: &'a Rendezvous, record: &HostRecord) -> Option<&'a PlannedHost> {
+    planned::of_host(&rendezvous.rack.hosts, record.facts().inventory.as_ref())
 }
 
 /// What is missing compared with the plan.
 fn missing(rendezvous: &Rendezvous, here: &[Arc<HostRecord>]) -> Option<String> {
     let rack = &rendezvous.rack;
-    let known: Vec<&PlannedHost> = here.iter().filter_map(|record| planned(rendezvous, record)).collect();
+    let known: Vec<&PlannedHost> = here.iter().filter_map(|record| plan_of(rendezvous, record)).collect();
     let missing: Vec<String> = rack.hosts.iter().filter(|host| !known.contains(host)).map(PlannedHost::label).collect();
     let silent = here.iter().filter(|record| record.facts().inventory.is_none()).count();
     match here.len() {

@@ -2,13 +2,13 @@
 
 use super::{
     PlanError,
-    hosts::PlannedHost,
+    draft::{Draft, hints, put, put_host},
     hub::vips,
-    kinds::RACK_FILE,
     machine::{mac, role},
-    plan::{Draft, hints, put, put_host},
+    names::RACK_FILE,
     read::Fields,
 };
+use crate::planned::PlannedHost;
 
 /// The domain of a small plan that names none.
 const DOMAIN: &str = "example.com";

@@ -81,7 +81,7 @@ fn no_tree(file: &str, kind: &'static str, error: NodeError) -> PlanError {
     let file = file.to_owned();
     let syntax = |line| PlanError::Syntax { file: file.clone(), kind, line };
     match error {
-        NodeError::Twice { at, key } => PlanError::Twice { file, key, line: at.line },
+        NodeError::Twice { first, at, key } => PlanError::Twice { file, key, first: Some(first.line), line: at.line },
         NodeError::Here { at, what } => PlanError::Unusual { file, what, line: at.line },
         NodeError::Yaml(WordedError::Parser(error)) => syntax(error.location().map(|at| at.line())),
         NodeError::Yaml(WordedError::Bound(YamlError::Syntax { line, .. })) => syntax(line),
@@ -109,7 +109,7 @@ fn toml_tree(file: &str, text: &str) -> Result<Node, PlanError> {
         match error.message() {
             "duplicate key" => {
                 let key = error.span().and_then(|span| text.get(span)).unwrap_or_default().to_owned();
-                PlanError::Twice { file: file.to_owned(), key, line: line.unwrap_or_default() }
+                PlanError::Twice { file: file.to_owned(), key, first: None, line: line.unwrap_or_default() }
             }
             _ => PlanError::Syntax { file: file.to_owned(), kind: "TOML", line },
         }

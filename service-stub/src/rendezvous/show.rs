@@ -1,6 +1,7 @@
 //! Prints a plan as text or JSON.
 
-use super::{PlannedHost, PlannedManifest, Rack, Rendezvous};
+use super::{PlannedManifest, Rack, Rendezvous};
+use crate::planned::PlannedHost;
 use crate::text::plain;
 use api::Secret;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
         "infra_env_id": rendezvous.infra_env,
         "cluster": bare(api::json::to_value(cluster)),
         "infra_env": bare(api::json::to_value(infra_env)),
-        "hosts": rack.hosts,
+        "hosts": rack.hosts.iter().map(host).collect::<Vec<_>>(),
         "control_plane": rack.masters,
         "total": rack.total,
         "rendezvous_ip": rack.address,
@@ -41,6 +42,11 @@ pub(crate) fn as_json(rendezvous: &Rendezvous) -> Value {
         "does_nothing": rack.idle,
         "warnings": rack.warnings,
     })
+}
+
+/// Without its override, which may hold secrets.
+fn host(host: &PlannedHost) -> Value {
+    json!(PlannedHost { ignition_override: String::new(), place: String::new(), ..host.clone() })
 }
 
 /// The plan as lines of text.

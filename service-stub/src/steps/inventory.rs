@@ -3,12 +3,14 @@
 use super::install::disks_to_format;
 use super::kind::{Kind, MAX_LONG_OUTPUT_BYTES, Outcome, Replied, Situation};
 use super::outputs;
-use crate::check::disks;
+use crate::check::disks::{self, fault_of_chosen};
+use crate::events;
 use crate::http::Refusal;
 use crate::model::HostRecord;
 use crate::state::HostState;
 use api::{Inventory, kinds};
 use axum::http::StatusCode;
+use serde_json::json;
 
 const MAX_DISKS: usize = 16_384;
 
@@ -55,7 +57,21 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
     let wanted = disks::Wanted::for_host(requirements, &record, cluster.map(AsRef::as_ref), &inventory);
     disks::judge(&mut inventory, wanted);
     let text = serde_json::to_string(&inventory).map_err(|error| Refusal::internal(&error))?;
-    Ok(Outcome::Host(Box::new(move |_, record| store(record, &inventory, text))))
+    Ok(Outcome::Host(Box::new(move |change, record| {
+        let faults = |record: &HostRecord, inventory: Option<&Inventory>| {
+            record
+                .chosen_disk
+                .as_ref()
+                .zip(inventory)
+                .and_then(|(chosen, inventory)| fault_of_chosen(inventory, chosen))
+        };
+        let before = faults(record, record.facts().inventory.as_ref());
+        store(record, &inventory, text)?;
+        if let Some(fault) = faults(record, Some(&inventory)).filter(|fault| Some(fault) != before.as_ref()) {
+            events::host(change, record, events::kinds::HOST_CHOSEN_DISK_UNAVAILABLE, json!({"reason": fault}));
+        }
+        Ok(())
+    })))
 }
 
 fn check_state(state: HostState) -> Result<(), Refusal> {
@@ -73,9 +89,7 @@ fn store(record: &mut HostRecord, inventory: &Inventory, text: String) -> Result
     check_state(record.state)?;
     // Once the install is ordered the disk is fixed, whatever a late inventory says.
     if record.state.settings_open() {
-        let chosen = disks::choose(inventory, &record.host.installation_disk_id);
-        record.host.installation_disk_id = chosen.map_or(String::new(), disks::identifier);
-        record.host.installation_disk_path = chosen.map_or(String::new(), disks::node);
+        record.set_disk(inventory);
     }
     record.set_inventory(text);
     let disks: Vec<String> = disks_to_format(record).0.into_iter().map(disks::identifier).collect();
@@ -88,7 +102,6 @@ mod tests {
     use super::*;
     use crate::model::HostKey;
     use api::{HostId, InfraEnvId, Timestamp};
-    use serde_json::json;
 
     #[test]
     fn a_late_inventory_never_changes_the_disk() {

@@ -376,14 +376,17 @@ fn documents_are_applied_and_applied_again() {
         apply(&["--dry-run"]),
         ["cluster edge would be created", "infra-env edge would be created", &format!("{host} has not registered")]
     );
-    assert_eq!(apply(&[]), ["cluster edge created", "infra-env edge created", &format!("{host} has not registered")]);
+    assert_eq!(
+        apply(&[]),
+        ["cluster edge created", "infra-env edge created", &format!("{host} kept until it registers")]
+    );
     let shown = printed(&world, &["infra-env", "show", "edge", "--json"]);
     let infra_env: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let cluster = printed(&world, &["cluster", "show", "edge", "--json"]);
     assert!(cluster.contains(infra_env["cluster_id"].as_str().unwrap()));
     assert_eq!(
         apply(&[]),
-        ["cluster edge unchanged", "infra-env edge unchanged", &format!("{host} has not registered")]
+        ["cluster edge unchanged", "infra-env edge unchanged", &format!("{host} kept until it registers")]
     );
     write("lab.example.com");
     assert_eq!(apply(&[])[0], "cluster edge changed (base_dns_domain)");

@@ -317,3 +317,87 @@ fn an_added_host_tries_the_endpoint_it_will_be_installed_from() {
     let headers = json!([{"name": "Authorization", "value": "Bearer t0ken"}, {"name": "X-Key", "value": "v"}]);
     assert_eq!(merged["httpHeaders"], headers);
 }
+
+/// What a host has, with these disks: names, and why each is not eligible, if so.
+fn tell_disks(world: &World, disks: &[(&str, Option<&str>)]) {
+    let machine = &world.machines[0];
+    let mut inventory = inventory(&machine.name, &machine.address, &machine.mac);
+    let disk = |(name, fault): &(&str, Option<&str>)| {
+        json!({"name": name, "path": format!("/dev/{name}"), "id": format!("/dev/disk/by-id/{name}"),
+            "by_id": format!("/dev/disk/by-id/{name}"), "drive_type": "HDD", "size_bytes": 120_000_000_000_u64, "bootable": *name == "vda",
+            "installation_eligibility": {"eligible": fault.is_none(), "not_eligible_reasons": fault.map(|fault| vec![fault])}})
+    };
+    inventory["disks"] = disks.iter().map(disk).collect();
+    let path = format!("/v2/infra-envs/{}/hosts/{}/instructions", world.infra_env.id, machine.id);
+    let reply =
+        json!({"step_type": "inventory", "step_id": "inventory-1", "exit_code": 0, "output": inventory.to_string()});
+    assert_eq!(world.running.json("POST", &path, &reply).status, 204);
+    world.running.monitor();
+}
+
+#[test]
+fn a_chosen_disk_stays_chosen_while_it_is_gone() {
+    let world = World::new(1, 1);
+    world.discover_all();
+    let machine = &world.machines[0];
+    let (both, alone) = ([("vda", None), ("vdb", None)], [("vda", None)]);
+    tell_disks(&world, &both);
+    assert_eq!(world.host(machine).installation_disk_path, "/dev/vda", "the service's choice");
+    let choose = |role: &str| set(&world, 0, &json!({"disks_selected_config": [{"id": "/dev/vdb", "role": role}]}));
+    assert_eq!(choose("install").0, 201);
+    for (disks, fault) in [
+        (&alone[..], "The disk chosen for installation, vdb (/dev/disk/by-id/vdb), is not there"),
+        (
+            &[("vda", None), ("vdb", Some("Disk is mounted"))],
+            "The disk chosen for installation, vdb (/dev/disk/by-id/vdb), can't be installed to: Disk is mounted",
+        ),
+    ] {
+        tell_disks(&world, disks);
+        let host = world.host(machine);
+        assert_eq!(host.installation_disk_path, "/dev/vdb");
+        assert!(host.validations_info.contains(fault), "{}", host.validations_info);
+        let ignored = json!({"host-validation-ids": "[\"all\"]"});
+        world.running.json("PUT", &format!("/v2/clusters/{}/ignored-validations", world.cluster.id), &ignored);
+        assert_eq!(world.status(), "insufficient", "it can't be ignored");
+        assert!(world.running.client().install_cluster(world.cluster.id).is_err());
+        let events = world.running.get(&format!("{}/v2/events?cluster_id={}", API, world.cluster.id));
+        assert!(String::from_utf8(events.body).unwrap().contains(fault));
+    }
+    tell_disks(&world, &both);
+    assert_eq!((world.host(machine).installation_disk_path.as_str(), world.status().as_str()), ("/dev/vdb", "ready"));
+    assert_eq!(choose("none").0, 409, "another one takes its place");
+    assert_eq!(world.host(machine).installation_disk_path, "/dev/vdb");
+}
+
+#[test]
+fn a_plan_is_kept_and_carried_out_whenever_a_host_registers() {
+    let world = World::new(1, 1);
+    let machine = &world.machines[0];
+    let path = format!("/landfall/infra-envs/{}/plan", world.infra_env.id);
+    let put = |plan: &Value| world.running.request("PUT", &path, &[], plan.to_string().as_bytes()).status;
+    let plan = json!({"hosts": [
+        {"name": "edge-7", "macs": [machine.mac], "hints": {"deviceName": "/dev/vdb"}, "labels": {"rack": "7"},
+            "installer_args": ["--append-karg", "quiet"]},
+    ]});
+    assert_eq!(put(&json!({"hosts": [{"name": "Edge_7", "macs": [machine.mac]}]})), 400);
+    assert_eq!(put(&json!({"hosts": [{"macs": [machine.mac], "hints": {"deviceNam": "/dev/vdb"}}]})), 400);
+    assert_eq!(put(&plan), 200);
+    world.discover_all();
+    tell_disks(&world, &[("vda", None)]);
+    let host = world.host(machine);
+    assert!(host.validations_info.contains("no disk matches the root device hints"), "{}", host.validations_info);
+    assert_ne!(world.status(), "ready");
+    tell_disks(&world, &[("vda", None), ("vdb", None)]);
+    let host = world.host(machine);
+    assert_eq!((host.requested_hostname.as_str(), host.installation_disk_path.as_str()), ("edge-7", "/dev/vdb"));
+    assert!(host.installer_args.contains("quiet"), "{}", host.installer_args);
+    world.running.monitor();
+    assert_eq!(world.status(), "ready");
+    // What the plan says stays, and the rest is the user's.
+    let (status, answer) = set(&world, 0, &json!({"host_name": "edge-8", "host_role": "master"}));
+    assert_eq!(status, 409, "{answer}");
+    assert!(answer.to_string().contains("says otherwise (host_name)"), "{answer}");
+    assert_eq!(set(&world, 0, &json!({"host_role": "master", "host_name": "edge-7"})).0, 201);
+    let kept = world.running.get(&path).document();
+    assert_eq!(kept["hosts"][0]["name"], "edge-7");
+}

@@ -8,6 +8,7 @@ mod hardware;
 mod network;
 mod operators;
 mod peers;
+mod planned;
 #[cfg(test)]
 mod tests;
 
@@ -57,6 +58,10 @@ struct Check {
     run: fn(&Context) -> Option<Verdict>,
 }
 
+/// These can't be ignored: they keep another disk from being erased than the one that was asked for.
+const UNWAIVED: [&str; 2] = [CHOSEN_DISK, PLAN];
+const CHOSEN_DISK: &str = "chosen-disk-available";
+const PLAN: &str = "planned-settings-applied";
 const NETWORK: &str = "network";
 const HARDWARE: &str = "hardware";
 
@@ -85,6 +90,8 @@ const CHECKS: &[Check] = &[
     check("compatible-with-cluster-platform", HARDWARE, Gate::Hardware, hardware::compatible_with_platform),
     always(CHECK, HARDWARE, Gate::Hardware, attest::boot),
     check("disk-encryption-requirements-satisfied", HARDWARE, Gate::Hardware, encryption::requirements),
+    always(CHOSEN_DISK, HARDWARE, Gate::Role, planned::has_chosen_disk),
+    always(PLAN, HARDWARE, Gate::Role, planned::has_its_part),
     check("vsphere-disk-uuid-enabled", HARDWARE, Gate::VsphereDisk, hardware::vsphere_disk_uuid),
     check("compatible-agent", HARDWARE, Gate::Role, hardware::compatible_agent),
     check("no-skip-installation-disk", HARDWARE, Gate::Role, hardware::no_skip_installation_disk),
@@ -117,7 +124,13 @@ const RELEASE_NAME_CHECK: &str = "release-domain-name-resolved-correctly";
 /// Names of all checks of a host, those of operators included.
 pub(crate) fn ids() -> impl Iterator<Item = String> {
     let operators = crate::operators::OPERATORS.iter().map(|operator| operator.check);
-    CHECKS.iter().map(|check| check.id).chain(operators).chain([FORMER_CHECK, RELEASE_NAME_CHECK]).map(str::to_owned)
+    CHECKS
+        .iter()
+        .map(|check| check.id)
+        .filter(|id| !UNWAIVED.contains(id))
+        .chain(operators)
+        .chain([FORMER_CHECK, RELEASE_NAME_CHECK])
+        .map(str::to_owned)
 }
 
 /// All findings about one host.
@@ -185,6 +198,9 @@ impl Findings {
 pub(crate) fn run(context: &Context, mut waived: Waived) -> Findings {
     if context.attest == Policy::Warn {
         waived.ignored.insert(CHECK.to_owned());
+    }
+    for list in [&mut waived.ignored, &mut waived.disabled] {
+        list.retain(|id| !UNWAIVED.contains(&id.as_str()));
     }
     let applies = |check: &&Check| check.unbound || context.cluster.is_some();
     let run = |check: &Check| {

@@ -1,17 +1,16 @@
 //! Root device hints, which select a host's installation disk.
 
-use super::{PlanError, read::Fields};
 use crate::text::plain;
 use api::{Disk, Inventory};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A published one: 1000 MB.
 const GIGABYTE: u64 = 1_000_000_000;
 
 /// All given hints must match (named as in BareMetalHost and AgentConfig).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Hints {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Hints {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) device_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,22 +37,6 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Takes them from an object.
-    pub(crate) fn take(mut fields: Fields) -> Result<Self, PlanError> {
-        Ok(Self {
-            device_name: fields.text("deviceName")?,
-            hctl: fields.text("hctl")?,
-            model: fields.text("model")?,
-            vendor: fields.text("vendor")?,
-            serial_number: fields.text("serialNumber")?,
-            min_size_gigabytes: fields.number("minSizeGigabytes")?,
-            wwn: fields.text("wwn")?,
-            wwn_with_extension: fields.text("wwnWithExtension")?,
-            wwn_vendor_extension: fields.text("wwnVendorExtension")?,
-            rotational: fields.flag("rotational")?,
-        })
-    }
-
     /// No hints are given.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
