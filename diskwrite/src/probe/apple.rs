@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::bytes::{Bytes, utf16_be};
-use super::magics::Superblock;
+use super::superblock::Superblock;
 use md5::{Digest, Md5};
 use uuid::Builder;
 

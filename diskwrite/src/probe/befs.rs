@@ -1,7 +1,7 @@
 //! BeOS's file system keeps its identifier as an attribute of the root directory.
 
 use super::bytes::Bytes;
-use super::magics::Superblock;
+use super::superblock::Superblock;
 
 const NAME: &[u8] = b"be:volume_id";
 /// The attribute's type, `ULLG`.

@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::bytes::Bytes;
-use super::magics::Superblock;
+use super::superblock::Superblock;
 
 /// What a magic number is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

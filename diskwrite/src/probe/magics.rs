@@ -4,6 +4,7 @@
 use super::bytes::Bytes;
 use super::grade::{Grade, grade};
 use super::names::names;
+use super::superblock::Superblock;
 use super::{Area, Kind, Signature};
 
 /// The most that is looked at of one superblock.
@@ -188,26 +189,6 @@ static TABLES: [Magic; 10] = [
     start(Kind::Unixware, 29 * 512, 4, b"\x0D\x60\xE5\xCA"),
     start(Kind::Solaris, 512, 12, b"\xEE\xDE\x0D\x60"),
 ];
-
-/// A superblock with its magic number.
-pub(super) struct Superblock<'a> {
-    pub area: &'a Area<'a>,
-    /// From the area's start.
-    pub at: u64,
-    pub block: Bytes,
-    pub magic: &'static [u8],
-}
-
-impl Superblock<'_> {
-    /// The 32 bits at this place, by the order of bytes that the magic number shows.
-    pub(super) fn word(&self, at: usize, big: bool) -> u32 {
-        if big { self.block.be32(at) } else { self.block.le32(at) }
-    }
-
-    pub(super) fn half(&self, at: usize, big: bool) -> u16 {
-        if big { self.block.be16(at) } else { self.block.le16(at) }
-    }
-}
 
 /// No smaller device can have one, in KiB.
 fn least_kib(kind: Kind) -> u64 {

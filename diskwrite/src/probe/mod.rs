@@ -16,6 +16,7 @@ mod magics;
 mod names;
 mod optical;
 mod storage;
+mod superblock;
 mod swap;
 mod tables;
 mod types;

@@ -1,7 +1,7 @@
 //! Where name and identifier are in a superblock.
 
 use super::bytes::{Bytes, grouped, guid_text, serial, text};
-use super::magics::Superblock;
+use super::superblock::Superblock;
 use super::{Kind, apple, befs, swap};
 
 /// How an identifier is stored.
