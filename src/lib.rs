@@ -8,6 +8,7 @@ mod bash;
 mod commands;
 mod complete;
 mod coreos_installer;
+mod environment;
 #[cfg(feature = "hub")]
 mod hub;
 mod log;
@@ -90,11 +91,23 @@ pub fn main<C: Commands>(many_threads: fn()) -> ExitCode {
         command.tag(),
         !command.is_server(),
     );
+    if let Some(stray) = environment::stray(variables()) {
+        complain(format_args!("{stray}"));
+        // A server is set by its unit, and nobody sees a line of its log: a key that is not read would be no key.
+        if command.is_server() {
+            return ExitCode::from(2);
+        }
+    }
     if let Err(error) = child::enter_if_step() {
         let error = anyhow::Error::new(error);
         return fail(format_args!("this step cannot be confined and does not run: {error:#}"));
     }
     commands::carry_out(command)
+}
+
+/// Those of the environment that are text.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
 /// The controller is a command, and the name of a program.

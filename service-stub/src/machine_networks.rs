@@ -35,11 +35,16 @@ pub(crate) fn find(cluster: &ClusterRecord, hosts: &[Arc<HostRecord>]) -> Vec<Ci
     addresses(&cluster.cluster.api_vips).filter_map(|vip| holding(hosts, vip)).collect()
 }
 
-/// Where the cluster looks after its network, the networks are those that its virtual addresses lie in, and change with the
-/// hosts: with the last of them they are gone. What was set for both families stays until a host has the first network.
+/// Where the cluster looks after its network and nobody gave networks, they are those that its virtual addresses lie in, and change
+/// with the hosts: with the last of them they are gone. Those of both families stay until a host has the first network.
 pub(crate) fn follow_hosts(record: &mut ClusterRecord, hosts: &[Arc<HostRecord>]) {
     let own = &record.cluster;
-    if own.vip_dhcp_allocation || own.user_managed_networking || record.single_node() || record.user_balanced() {
+    if record.keeps_networks
+        || own.vip_dhcp_allocation
+        || own.user_managed_networking
+        || record.single_node()
+        || record.user_balanced()
+    {
         return;
     }
     let current = [0, 1].map(|index| own.machine_networks.get(index).map(|network| network.cidr.clone()));
@@ -208,6 +213,9 @@ mod tests {
         managed.cluster.machine_networks = vec![MachineNetwork { cidr: "10.1.0.0/24".into(), cluster_id: None }];
         assert_eq!(followed(&managed, &hosts), ["10.1.0.0/24"]);
         assert_eq!(followed(&managed, &[]), [""; 0], "with the last host it is gone");
+        let mut kept = managed.clone();
+        kept.keeps_networks = true;
+        assert_eq!(followed(&kept, &[]), ["10.1.0.0/24"], "its user's");
         let mut dual = cluster(3, false, true);
         dual.cluster.machine_networks = managed.cluster.machine_networks.clone();
         assert_eq!(followed(&dual, &[]), ["10.1.0.0/24"], "a user's");

@@ -349,6 +349,9 @@ pub struct ClusterRecord {
     /// Its virtual addresses, where they come by DHCP.
     #[serde(default)]
     pub dhcp: DhcpVips,
+    /// Its machine networks are its user's, and follow no hosts.
+    #[serde(default)]
+    pub(crate) keeps_networks: bool,
     /// The address family that comes first, where it has both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) primary: Option<Family>,
@@ -375,6 +378,7 @@ impl ClusterRecord {
             ui_settings: String::new(),
             course: Course::default(),
             dhcp: DhcpVips::default(),
+            keeps_networks: false,
             primary: None,
             ignored_validations: None,
         }

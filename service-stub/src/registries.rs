@@ -33,7 +33,7 @@ pub(crate) struct RegistryArgs {
     cluster_ca: Option<PathBuf>,
 
     /// Have live hosts accept images without signatures where --registries-conf or an infra-env replaces registries
-    #[arg(long, env = "FORCE_INSECURE_POLICY_JSON", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "FORCE_INSECURE_POLICY_JSON", value_parser = kernel::spelling::parse_switch)]
     pub(crate) insecure_policy: bool,
 }
 

@@ -216,6 +216,13 @@ pub enum ConfigError {
     /// Not TOML, or not of this form. The line is named, not shown: it may hold the token.
     #[error("the agent's configuration file {} is not usable{}: {reason}", path.display(), line.map_or_else(String::new, |line| format!(" (line {line})")))]
     Syntax { path: PathBuf, line: Option<usize>, reason: String },
+    /// A name of ours that is none.
+    #[error("{from} is not usable: {reason}")]
+    Name {
+        /// Where it is from.
+        from: Source,
+        reason: String,
+    },
     /// An invalid value.
     #[error("{key} from {from} is not usable: {reason}")]
     Value {
@@ -284,7 +291,8 @@ impl Config {
             .into_iter()
             .chain(sources::oem_strings(sources.root))
             .chain(sources::fw_cfg(sources.root));
-        for (key, text, source) in given {
+        for given in given {
+            let (key, text, source) = given?;
             config.put(key, &text, source);
         }
         config.check()?;

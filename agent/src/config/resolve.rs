@@ -6,6 +6,7 @@ use api::{
     HostId, InfraEnvId, Secret,
     http::{HttpConfig, has_certificate},
 };
+use kernel::spelling;
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
@@ -130,14 +131,9 @@ impl Config {
         ConfigError::Value { key, from, reason }
     }
 
-    /// A boolean as the flags of the real agent take it.
     fn switch(&self, key: Key) -> Result<bool, ConfigError> {
         let text = self.text(key).unwrap_or_default();
-        match text.to_lowercase().as_str() {
-            "1" | "t" | "true" => Ok(true),
-            "" | "0" | "f" | "false" => Ok(false),
-            _ => Err(self.unusable(key, format!("'{}' is neither true nor false", start(text)))),
-        }
+        spelling::parse_switch(text).map_err(|reason| self.unusable(key, format!("'{}': {reason}", start(text))))
     }
 
     fn ca_cert(&self) -> Result<Option<CaCert>, ConfigError> {

@@ -3,12 +3,14 @@
 use super::{ConfigError, Key, MAX_PEM_BYTES, Source};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use inventory::{Root, smbios::Smbios};
+use kernel::spelling::nearest;
 use std::{
     io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
 const MAX_FILE_BYTES: usize = 2 << 20;
+const MAX_SHOWN_CHARS: usize = 80;
 /// The kernel's own limit is 4 KiB on most architectures.
 const MAX_COMMAND_LINE_BYTES: usize = 64 << 10;
 /// What keys of ours start with, among the kernel's arguments and the firmware's texts.
@@ -78,15 +80,17 @@ fn parse(text: &str, path: &Path) -> Result<Vec<(Key, String)>, ConfigError> {
     Ok(values)
 }
 
+/// A key with its value, or why there is none under a name of ours.
+type Given = Result<(Key, String, Source), ConfigError>;
+
 /// `landfall.KEY=` and systemd's credentials; the last of a name counts, as in the kernel.
-pub(super) fn kernel_arguments(root: &Root) -> Vec<(Key, String, Source)> {
+pub(super) fn kernel_arguments(root: &Root) -> Vec<Given> {
     let line = root.text("/proc/cmdline", MAX_COMMAND_LINE_BYTES).unwrap_or_default();
-    let mut found: Vec<_> = words(&line)
-        .into_iter()
-        .filter_map(|word| {
-            let (key, text, name) = ours(&word).or_else(|| credential(&word, &KERNEL_CREDENTIALS, ':'))?;
-            Some((key, text, Source::KernelArgument(name)))
-        })
+    let words = words(&line);
+    let mut found: Vec<_> = words
+        .iter()
+        .filter_map(|word| ours(word).or_else(|| credential(word, &KERNEL_CREDENTIALS, ':')))
+        .filter_map(|word| word.given(Source::KernelArgument))
         .collect();
     found.reverse();
     found
@@ -108,16 +112,17 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The firmware's OEM strings.
-pub(super) fn oem_strings(root: &Root) -> Vec<(Key, String, Source)> {
-    let found = Smbios::read(root).oem_strings().into_iter().filter_map(|text| {
-        let (key, text, name) = ours(text.trim()).or_else(|| credential(text.trim(), &SMBIOS_CREDENTIALS, '='))?;
-        Some((key, text, Source::OemString(name)))
-    });
-    found.collect()
+pub(super) fn oem_strings(root: &Root) -> Vec<Given> {
+    let strings = Smbios::read(root).oem_strings();
+    let words = strings.iter().map(|text| text.trim());
+    words
+        .filter_map(|text| ours(text).or_else(|| credential(text, &SMBIOS_CREDENTIALS, '=')))
+        .filter_map(|word| word.given(Source::OemString))
+        .collect()
 }
 
 /// QEMU's files; it needs the kernel's qemu_fw_cfg module.
-pub(super) fn fw_cfg(root: &Root) -> Vec<(Key, String, Source)> {
+pub(super) fn fw_cfg(root: &Root) -> Vec<Given> {
     if !root.is_dir(FW_CFG) {
         return Vec::new();
     }
@@ -127,29 +132,63 @@ pub(super) fn fw_cfg(root: &Root) -> Vec<(Key, String, Source)> {
             let path = PathBuf::from(format!("{FW_CFG}/{start}{}/raw", key.name()));
             if let Some(text) = root.text(&path, MAX_PEM_BYTES + 1) {
                 // Such a file often ends as a string of C does.
-                found.push((key, text.trim_end_matches('\0').to_owned(), Source::FwCfg(path)));
+                found.push(Ok((key, text.trim_end_matches('\0').to_owned(), Source::FwCfg(path))));
             }
         }
     }
     found
 }
 
-/// Key, value and name of a `landfall.KEY=VALUE`; a bare key is true.
-fn ours(text: &str) -> Option<(Key, String, String)> {
-    let rest = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
-    let (name, value) = rest.split_once('=').unwrap_or((rest, "true"));
-    let key = Key::named(name).filter(|key| is_given(*key))?;
-    if value == "true" && !rest.contains('=') && !key.is_switch() {
-        return None;
+/// A word whose name is of ours.
+struct Word<'a> {
+    /// The whole name.
+    name: String,
+    key: &'a str,
+    /// `None` for a bare name.
+    value: Option<String>,
+}
+
+impl Word<'_> {
+    /// `None` for what another reader takes.
+    fn given(self, source: impl Fn(String) -> Source) -> Option<Given> {
+        let Self { name, key, value } = self;
+        let fail = |reason| Err(ConfigError::Name { from: source(shown(&name)), reason });
+        let Some(known) = Key::named(key) else {
+            let names = Key::ALL.map(Key::name);
+            let meant = nearest(&key.replace('-', "_"), names).map_or_else(
+                || format!("it is not one of {}", names.join(", ")),
+                |name| format!("did you mean '{name}'?"),
+            );
+            return Some(fail(format!("'{}' is not a setting: {meant}", shown(key))));
+        };
+        // The host's identity has its own rules, and its own reader.
+        if !is_given(known) {
+            return None;
+        }
+        match value {
+            Some(value) => Some(Ok((known, value, source(name)))),
+            None if known.is_switch() => Some(Ok((known, "true".to_owned(), source(name)))),
+            None => Some(fail("it has no value".to_owned())),
+        }
     }
-    Some((key, value.to_owned(), text.split('=').next().unwrap_or_default().to_owned()))
+}
+
+/// A name for messages.
+fn shown(name: &str) -> String {
+    name.chars().take(MAX_SHOWN_CHARS).collect::<String>().escape_default().to_string()
+}
+
+/// A `landfall.KEY=VALUE` or a bare `landfall.KEY`.
+fn ours(text: &str) -> Option<Word<'_>> {
+    let rest = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let (key, value) = rest.split_once('=').map_or((rest, None), |(key, value)| (key, Some(value.to_owned())));
+    Some(Word { name: text.split('=').next().unwrap_or_default().to_owned(), key, value })
 }
 
 /// As [`ours`], of a credential; `separator` stands between its name and its value.
-fn credential(text: &str, kinds: &[(&str, bool)], separator: char) -> Option<(Key, String, String)> {
+fn credential<'a>(text: &'a str, kinds: &[(&str, bool)], separator: char) -> Option<Word<'a>> {
     let (prefix, is_base64) = kinds.iter().find(|(prefix, _)| text.starts_with(prefix))?;
-    let (name, value) = text.strip_prefix(prefix)?.split_once(separator)?;
-    let key = Key::named(name).filter(|key| is_given(*key))?;
+    let (key, value) = text.strip_prefix(prefix)?.split_once(separator)?;
     let value = if *is_base64 {
         // Anything but base64 of a text becomes a value that is refused, with its source.
         let bytes = BASE64_STANDARD.decode(value).unwrap_or_else(|_| vec![0xff]);
@@ -157,5 +196,5 @@ fn credential(text: &str, kinds: &[(&str, bool)], separator: char) -> Option<(Ke
     } else {
         value.to_owned()
     };
-    Some((key, value, format!("{prefix}{name}")))
+    Some(Word { name: format!("{prefix}{key}"), key, value: Some(value) })
 }

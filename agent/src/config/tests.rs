@@ -144,7 +144,14 @@ fn what_is_wrong_is_said_with_its_source_and_without_its_secrets() {
         bad("landfall.infra_env_id=x")
             .starts_with("infra_env_id from the kernel argument landfall.infra_env_id is not usable: 'x': ")
     );
-    assert!(bad("landfall.insecure=maybe").contains("'maybe' is neither true nor false"));
+    assert!(bad("landfall.insecure=maybe").contains("'maybe': it is neither on nor off"));
+    assert!(bad("landfall.rendezvous-kye=x").ends_with("did you mean 'rendezvous_key'?"));
+    assert!(
+        bad("landfall.zzzzzzzz")
+            .contains("landfall.zzzzzzzz is not usable: 'zzzzzzzz' is not a setting: it is not one of url")
+    );
+    assert!(bad("io.landfall.proxy").ends_with("io.landfall.proxy is not usable: it has no value"));
+    assert!(bad("systemd.set_credential=landfall.tokn:x").ends_with("'tokn' is not a setting: did you mean 'token'?"));
     assert!(bad("landfall.interval=soon").contains("interval from the kernel argument landfall.interval"));
     assert!(
         bad("systemd.set_credential_binary=landfall.token:%%%")
@@ -164,7 +171,7 @@ fn read_named(file: &Path) -> Result<Config, ConfigError> {
 fn a_bare_insecure_is_true_and_the_hosts_name_is_none_of_ours() {
     let dir = system(&[(
         "proc/cmdline",
-        format!("landfall.insecure landfall.url landfall.host_id={ENV} landfall.x=1").as_bytes(),
+        format!("landfall.insecure landfall.host_id={ENV} landfallx=1 other.landfall.x=1").as_bytes(),
     )]);
     let config = read(&dir, &[], &[]).unwrap();
     assert_eq!(config.values().map(|(key, _)| key).collect::<Vec<_>>(), [Key::Insecure]);

@@ -3,14 +3,20 @@
 /// What a switch of the environment or of the kernel's arguments says. Anything else than these words is a mistake.
 pub fn switch(text: &str) -> Option<bool> {
     match &*text.to_ascii_lowercase() {
-        "1" | "on" | "true" | "yes" => Some(true),
-        "0" | "false" | "no" | "off" => Some(false),
+        "1" | "on" | "t" | "true" | "yes" => Some(true),
+        "0" | "f" | "false" | "no" | "off" => Some(false),
         _ => None,
     }
 }
 
 /// The words that [`switch`] takes, for messages.
-pub const SWITCH: &str = "1, on, true or yes; 0, off, false or no";
+pub const SWITCH: &str = "1, on, t, true or yes; 0, off, f, false or no";
+
+/// The same for the variable of an option that has no value. Empty is off.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    let mistake = || format!("it is neither on nor off: write one of {SWITCH}");
+    if text.is_empty() { Ok(false) } else { switch(text).ok_or_else(mistake) }
+}
 
 /// The one of `names` that was probably meant by `name`.
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -39,9 +45,11 @@ mod tests {
 
     #[test]
     fn a_switch_is_on_or_off_or_a_mistake() {
-        assert!(["1", "on", "True", "YES"].iter().all(|text| switch(text) == Some(true)));
-        assert!(["0", "off", "False", "NO"].iter().all(|text| switch(text) == Some(false)));
+        assert!(["1", "on", "True", "YES", "T"].iter().all(|text| switch(text) == Some(true)));
+        assert!(["0", "off", "False", "NO", "f"].iter().all(|text| switch(text) == Some(false)));
         assert!(["", "never", "maybe", "2", " yes"].iter().all(|text| switch(text).is_none()));
+        assert_eq!([parse_switch(""), parse_switch("on")], [Ok(false), Ok(true)]);
+        assert!(parse_switch("never").unwrap_err().contains("neither on nor off"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::requirements::{Requirements, is_at_least};
 use crate::model::{ChosenDisk, ClusterRecord, HostRecord};
 use crate::net::Cidr;
+use crate::planned::names;
 use api::{Disk, Eligibility, Inventory};
 use kernel::order;
 use std::{cmp::Reverse, net::IpAddr};
@@ -194,7 +195,7 @@ pub(crate) fn fault_of_chosen(inventory: &Inventory, chosen: &ChosenDisk) -> Opt
 
 /// Whether a user who says `name` means this disk.
 pub(crate) fn answers_to(disk: &Disk, name: &str) -> bool {
-    [&disk.id, &disk.by_id, &disk.by_path].into_iter().any(|text| text == name) || node(disk) == name
+    names(disk).any(|own| own == name) || node(disk) == name
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(crate) struct Reach {
     #[arg(long, global = true, value_name = "FILE", env = "LANDFALL_CACERT")]
     cacert: Option<PathBuf>,
     /// Accept untrusted certificates of the service
-    #[arg(long, global = true, env = "LANDFALL_INSECURE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, global = true, env = "LANDFALL_INSECURE", value_parser = kernel::spelling::parse_switch)]
     insecure: bool,
     /// Print the service's own JSON instead of a table
     #[arg(long, global = true)]

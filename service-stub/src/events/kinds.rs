@@ -125,6 +125,8 @@ kinds! {
     INFRA_ENV_SETTING_WITHOUT_EFFECT: Warning "infra_env_setting_without_effect"
         "{what} is stored but has no effect: {reason}";
     HOST_CHOSEN_DISK_UNAVAILABLE: Warning "host_chosen_disk_unavailable" "Host {host_name}: {reason}";
+    HOST_IDENTITY_SHARED: Warning "host_identity_shared"
+        "Host {host_name} has the network cards {now}, and had {before}: if both machines run, they share a system UUID: give one another landfall.host_id";
     HOST_STEP_FAILED: Error "host_step_failed" "Host {host_name}: {reason}";
     RELEASE_IMAGE_UNREADABLE: Warning "release_image_unreadable" "Release image {image} cannot be read: {error}";
 }
@@ -141,6 +143,7 @@ pub(crate) const OURS: &[&str] = &[
     HOST_ATTESTED.name,
     HOST_CERTIFICATION_BLOCKED.name,
     HOST_CHOSEN_DISK_UNAVAILABLE.name,
+    HOST_IDENTITY_SHARED.name,
     HOST_STEP_FAILED.name,
     RELEASE_IMAGE_UNREADABLE.name,
 ];

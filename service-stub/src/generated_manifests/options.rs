@@ -10,7 +10,7 @@ const FIPS_ENABLED: &str = "/proc/sys/crypto/fips_enabled";
 pub struct ManifestOptions {
     /// Have a single node run dnsmasq, which resolves the cluster's names to the node's own address: they need not be in DNS. Always
     /// with --rendezvous
-    #[arg(long, env = "ENABLE_SINGLE_NODE_DNSMASQ", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ENABLE_SINGLE_NODE_DNSMASQ", value_parser = kernel::spelling::parse_switch)]
     pub single_node_dnsmasq: bool,
 
     /// Cipher of nodes' disks that a cluster has encrypted. Default: aes-xts-plain64 if this machine is in FIPS mode, else

@@ -39,7 +39,9 @@ pub(super) fn set(
         }
         own.user_managed_networking = user_managed;
         own.machine_networks.clear();
+        record.keeps_networks = false;
     }
+    let keeps_networks = params.machine_networks.as_ref().map(|given| !given.is_empty());
     if let Some(balancer) = params.load_balancer.take() {
         record.settings.insert("load_balancer".into(), balancer);
     }
@@ -53,6 +55,7 @@ pub(super) fn set(
         set_managed(record, hosts, params).map_err(Refusal::invalid)?;
     }
     set_networks(record, hosts.len(), params).map_err(Refusal::invalid)?;
+    record.keeps_networks = keeps_networks.unwrap_or(record.keeps_networks);
     let id = record.cluster.id;
     for (given, own) in
         [(&params.api_vips, &mut record.cluster.api_vips), (&params.ingress_vips, &mut record.cluster.ingress_vips)]
@@ -83,6 +86,7 @@ fn set_managed(
         // Addresses of one way are no good for the other.
         own.vip_dhcp_allocation = by_dhcp;
         own.machine_networks.clear();
+        record.keeps_networks = false;
         forget_vips(record);
     }
     if !record.cluster.vip_dhcp_allocation {
@@ -138,6 +142,9 @@ fn set_given(
     let Some(vip) = api.first().or(ingress.first()) else { return Ok(()) };
     let address: IpAddr =
         vip.parse().map_err(|_| format!("Calculate machine network CIDR: Could not parse VIP ip {vip}"))?;
+    if let Some(given) = own.machine_networks.first().filter(|_| record.keeps_networks) {
+        return pair(&given.cidr, 0);
+    }
     let network = machine_networks::holding(hosts, address)
         .ok_or_else(|| format!("Calculate machine network CIDR: No suitable matching CIDR found for VIP {vip}"))?;
     pair(&network.to_string(), 0)?;

@@ -178,8 +178,12 @@ pub(crate) fn plan(
     settings.extend(release.image.map(|image| ("ocp_release_image".to_owned(), Value::from(image))));
     settings.extend(endpoint.map(|endpoint| ("ignition_endpoint".to_owned(), endpoint)));
     settings.extend(params.load_balancer.take().map(|balancer| ("load_balancer".to_owned(), balancer)));
-    let mut record =
-        ClusterRecord { settings, ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret) };
+    let keeps_networks = !cluster.machine_networks.is_empty();
+    let mut record = ClusterRecord {
+        settings,
+        keeps_networks,
+        ..ClusterRecord::new(ClusterState::Insufficient, cluster, params.pull_secret)
+    };
     record.primary = primary(&record).map_err(Refusal::invalid)?;
     operators::choose(&mut record, &asked_architecture, params.olm_operators, params.operator_bundles)?;
     support_levels::check_new_cluster(&record, &asked_architecture)?;

@@ -64,7 +64,7 @@ impl Hints {
         };
         let name = self.device_name.as_ref().is_none_or(|name| {
             let short = name.strip_prefix("/dev/").unwrap_or(name);
-            [&disk.path, &disk.by_path, &disk.by_id, &disk.id].into_iter().any(|own| own == name) || disk.name == short
+            names(disk).any(|own| own == *name) || disk.name == short
         });
         let size = self.min_size_gigabytes.is_none_or(|least| disk.size_bytes / GIGABYTE >= least);
         let rotates = self.rotational.is_none_or(|wanted| wanted == (disk.drive_type == "HDD"));
@@ -78,6 +78,27 @@ impl Hints {
             && is(&self.wwn_with_extension, &disk.wwn)
             && self.wwn_vendor_extension.as_ref().is_none_or(|extension| is_extension(extension, &disk.wwn))
     }
+}
+
+/// What udev calls a disk: the names that an inventory has, and those of the same facts that it has not
+/// (`60-persistent-storage.rules`).
+pub(crate) fn names(disk: &Disk) -> impl Iterator<Item = String> {
+    const BY_ID: &str = "/dev/disk/by-id";
+    let own = [&disk.path, &disk.by_path, &disk.by_id, &disk.id];
+    let has = |text: &String| !text.is_empty();
+    let model = [&disk.model, &disk.serial].into_iter().all(has).then(|| format!("{}_{}", disk.model, disk.serial));
+    let of_model = model.iter().flat_map(|model| {
+        ["ata-", "nvme-"]
+            .map(|bus| format!("{BY_ID}/{bus}{model}"))
+            .into_iter()
+            .chain([format!("{BY_ID}/nvme-{model}_1")])
+    });
+    let of_serial = Some(&disk.serial).filter(|serial| has(serial)).map(|serial| format!("{BY_ID}/virtio-{serial}"));
+    let of_wwn = Some(digits(&disk.wwn)).filter(|wwn| !wwn.is_empty()).map(|wwn| format!("{BY_ID}/scsi-3{wwn}"));
+    // Of the first device of a port, without the device.
+    let port = disk.by_path.strip_suffix(".0").filter(|port| port.contains("-ata-")).map(str::to_owned);
+    let own = own.into_iter().filter(|text| has(text)).cloned();
+    own.chain(of_model).chain(of_serial).chain(of_wwn).chain(port).collect::<Vec<_>>().into_iter()
 }
 
 /// Digits of a WWN without its extension.
@@ -129,7 +150,13 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let none = Hints::default;
         assert_eq!(found(none()), ["sda", "sdb"]);
-        for name in ["/dev/sdb", "sdb", "/dev/disk/by-path/sdb"] {
+        for name in [
+            "/dev/sdb",
+            "sdb",
+            "/dev/disk/by-path/sdb",
+            "/dev/disk/by-id/ata-FAST 9000_B",
+            "/dev/disk/by-id/scsi-35000B",
+        ] {
             assert_eq!(found(Hints { device_name: text(name), ..none() }), ["sdb"], "{name}");
         }
         assert_eq!(found(Hints { serial_number: text("b"), ..none() }), ["sdb"]);

@@ -3,7 +3,7 @@
 mod hints;
 
 pub use hints::Hints;
-pub(crate) use hints::listed;
+pub(crate) use hints::{listed, names};
 
 use api::{Host, HostRole, Inventory, Mac};
 use serde::{Deserialize, Serialize};

@@ -8,9 +8,10 @@ use crate::events;
 use crate::http::Refusal;
 use crate::model::HostRecord;
 use crate::state::HostState;
-use api::{Inventory, kinds};
+use api::{Inventory, Mac, kinds};
 use axum::http::StatusCode;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 const MAX_DISKS: usize = 16_384;
 
@@ -66,12 +67,27 @@ fn succeeded(replied: &Replied) -> Result<Outcome, Refusal> {
                 .and_then(|(chosen, inventory)| fault_of_chosen(inventory, chosen))
         };
         let before = faults(record, record.facts().inventory.as_ref());
+        if let Some((before, now)) = other_machine(record.facts().inventory.as_ref(), &inventory) {
+            let details = json!({"before": before, "now": now});
+            events::host(change, record, events::kinds::HOST_IDENTITY_SHARED, details);
+        }
         store(record, &inventory, text)?;
         if let Some(fault) = faults(record, Some(&inventory)).filter(|fault| Some(fault) != before.as_ref()) {
             events::host(change, record, events::kinds::HOST_CHOSEN_DISK_UNAVAILABLE, json!({"reason": fault}));
         }
         Ok(())
     })))
+}
+
+/// The network cards of before and of now, if none is among both.
+fn other_machine(before: Option<&Inventory>, now: &Inventory) -> Option<(String, String)> {
+    let cards = |inventory: &Inventory| -> BTreeSet<Mac> {
+        inventory.interfaces.iter().filter_map(|nic| nic.mac_address.parse().ok()).collect()
+    };
+    let (before, now) = (cards(before?), cards(now));
+    let text = |cards: &BTreeSet<Mac>| cards.iter().map(Mac::to_string).collect::<Vec<_>>().join(" ");
+    let differ = !before.is_empty() && !now.is_empty() && before.is_disjoint(&now);
+    differ.then(|| (text(&before), text(&now)))
 }
 
 fn check_state(state: HostState) -> Result<(), Refusal> {
@@ -102,6 +118,23 @@ mod tests {
     use super::*;
     use crate::model::HostKey;
     use api::{HostId, InfraEnvId, Timestamp};
+
+    #[test]
+    fn another_machine_has_other_network_cards() {
+        let with = |macs: &[&str]| -> Inventory {
+            let nics: Vec<_> = macs.iter().map(|mac| json!({"mac_address": mac})).collect();
+            serde_json::from_value(json!({"interfaces": nics})).unwrap()
+        };
+        let [one, two] = ["52:54:00:aa:00:01", "52:54:00:aa:00:02"];
+        let found = other_machine(Some(&with(&[one])), &with(&[two])).unwrap();
+        assert_eq!(found, (one.to_owned(), two.to_owned()));
+        for (before, now) in
+            [(vec![], vec![one]), (vec![one], vec![]), (vec![one, two], vec![two]), (vec!["x"], vec![one])]
+        {
+            assert_eq!(other_machine(Some(&with(&before)), &with(&now)), None);
+        }
+        assert_eq!(other_machine(None, &with(&[one])), None);
+    }
 
     #[test]
     fn a_late_inventory_never_changes_the_disk() {

@@ -13,6 +13,8 @@ pub struct Presences(Mutex<Table>);
 struct Table {
     by_host: BTreeMap<HostKey, Presence>,
     unsaved: BTreeSet<HostKey>,
+    /// Those that were no hosts at the last saving: they may have been about to register.
+    awaited: BTreeSet<HostKey>,
 }
 
 impl Presences {
@@ -40,11 +42,41 @@ impl Presences {
         self.lock().by_host.insert(host, presence);
     }
 
-    /// Forgets deleted hosts and returns the rows to write.
+    /// Forgets deleted hosts and returns the rows to write. A host polls just before it is one, so it is looked for twice.
     pub(super) fn take_unsaved(&self, exists: impl Fn(&HostKey) -> bool) -> Vec<(HostKey, Option<Presence>)> {
-        let mut table = self.lock();
-        table.by_host.retain(|host, _| exists(host));
-        let unsaved = std::mem::take(&mut table.unsaved);
-        unsaved.into_iter().map(|host| (host, table.by_host.get(&host).copied())).collect()
+        let table = &mut *self.lock();
+        let (mut to_save, unknown): (BTreeSet<_>, BTreeSet<_>) =
+            std::mem::take(&mut table.unsaved).into_iter().partition(&exists);
+        let (gone, new): (BTreeSet<_>, BTreeSet<_>) =
+            unknown.into_iter().partition(|host| table.awaited.contains(host));
+        table.by_host.retain(|host, _| exists(host) || new.contains(host));
+        to_save.extend(gone);
+        table.unsaved.extend(&new);
+        table.awaited = new;
+        to_save.into_iter().map(|host| (host, table.by_host.get(&host).copied())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::{HostId, InfraEnvId};
+
+    #[test]
+    fn a_host_that_is_about_to_register_is_not_forgotten() {
+        let presences = Presences::default();
+        let [new, gone] = [1, 2].map(|_| HostKey { infra_env: InfraEnvId::random(), host: HostId::random() });
+        let presence = Presence { clock: 7, ..Presence::default() };
+        presences.note(new, presence);
+        presences.note(gone, presence);
+        assert_eq!(presences.take_unsaved(|_| false), []);
+        assert_eq!(presences.get(new), presence);
+        let mut saved = presences.take_unsaved(|host| *host == new);
+        saved.sort_by_key(|(host, _)| *host != new);
+        assert_eq!(saved, [(new, Some(presence)), (gone, None)]);
+        assert_eq!(presences.get(gone), Presence::default());
+        assert_eq!(presences.take_unsaved(|_| true), []);
+        presences.note(new, presence);
+        assert_eq!(presences.take_unsaved(|_| true), [(new, Some(presence))]);
     }
 }
