@@ -80,7 +80,7 @@ fn what_can_not_be_done_is_refused_before_anything_is_erased() {
         ("insecure=", "insecure: it has no value: leave it out, or write coreos.inst.insecure=VALUE"),
         (
             "insecure=maybe",
-            "insecure: maybe is neither yes nor no: write one of 1, on, true or yes; 0, off, false or no",
+            "insecure: maybe is neither yes nor no: write one of 1, on, t, true or yes; 0, off, f, false or no",
         ),
         ("install_dev=sdb", "install_dev: it names more than one disk, sdb and /dev/sda: leave one out"),
         (
