@@ -4,7 +4,7 @@ use kernel::spelling::nearest;
 
 const PREFIX: &str = "LANDFALL_";
 /// What is read: by options, settings of the agent, its steps, units and images of containers.
-const READ: [&str; 36] = [
+const READ: [&str; 35] = [
     "LANDFALL_AGENT_VERSION",
     "LANDFALL_ANSWER_TIMEOUT",
     "LANDFALL_APPROVE",
@@ -38,13 +38,12 @@ const READ: [&str; 36] = [
     "LANDFALL_URL",
     // Those of the project's tests that programs inherit (docs/development.md).
     "LANDFALL_BIN",
-    "LANDFALL_NO_SKIPS",
     "LANDFALL_PEERS",
     "LANDFALL_RECORDINGS",
     "LANDFALL_SEED",
 ];
 /// More of the tests' own.
-const OF_TESTS: [&str; 19] = [
+const OF_TESTS: [&str; 20] = [
     "LANDFALL_BIN_",
     "LANDFALL_BOOT",
     "LANDFALL_BURNIN_TIME",
@@ -59,6 +58,7 @@ const OF_TESTS: [&str; 19] = [
     "LANDFALL_LOAD_",
     "LANDFALL_LONG",
     "LANDFALL_NETWORKS",
+    "LANDFALL_NO_",
     "LANDFALL_OPENSHIFT_INSTALL",
     "LANDFALL_QEMU_ACCEL",
     "LANDFALL_SCREENSHOTS",
