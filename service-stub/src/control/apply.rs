@@ -33,9 +33,9 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Create a rack on a service from its documents, or change it
 ///
 /// Takes what `serve --rendezvous` takes: a rack.toml, an AgentConfig with an install-config, or the manifests of zero-touch provisioning.
-/// A cluster and infra-env of that name are created if they are missing, and changed where they differ. Hosts that have registered get the
-/// name, role and disk that the documents give to their MAC addresses; apply again when more have come. Nothing is deleted, and the
-/// installation is not started. `landfall cluster export` prints a rack as such documents.
+/// A cluster and infra-env of that name are created if they are missing, and changed where they differ. Hosts get the name, role and disk
+/// that the documents give to their MAC addresses, those that register later too; for a service that is not Landfall's apply again when
+/// more have come. Nothing is deleted, and the installation is not started. `landfall cluster export` prints a rack as such documents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

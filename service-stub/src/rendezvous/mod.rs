@@ -1,9 +1,9 @@
 //! A self-contained rack: this service runs on one of the rack's own hosts, started from the live ISO.
 //!
-//! The plan is in files of the image ([`plan`], from the documents that `read` parses and `kinds` knows). `rack` creates its records,
-//! applies each host's plan, and starts the installation once all hosts are present. The machine that the service runs on
-//! installs last (`hold`), and saves the records (`handover`). Where the plan adds nodes to a cluster that exists, each of them
-//! serves itself (`add`).
+//! The plan is in files of the image ([`plan`]: `read` parses documents, `kinds` finds the reader of each, the readers fill a `draft`, and
+//! `judge` holds what comes of it against the service's rules). `rack` creates its records, has each host get its part, and starts the
+//! installation once all hosts are present. The machine that the service runs on installs last (`hold`), and saves the records
+//! (`handover`). Where the plan adds nodes to a cluster that exists, each of them serves itself (`add`).
 
 mod add;
 mod agent;
